@@ -36,7 +36,7 @@ using PassTimes = std::map<uint32_t, SlotTimes>;
 // Adds what a message of a trace says (common/step/action.h names the events).
 void AddTimes(const v1::TraceChunk& chunk, PassTimes& times);
 
-// What the passes' times say of a step of several stages.
+// Figures of a step of several stages, from the times of its passes.
 struct ScheduleFigures {
   // The time of a step in which every stage makes each pass as soon as the job's schedule and its
   // inputs let it, and steps its parameters after its last; transfers take no time.

@@ -51,20 +51,20 @@ class Axes {
 };
 inline constexpr Axes operator|(Axis a, Axis b) { return Axes(a) | Axes(b); }
 
-// Who shares out the examples of a step, and sums gradients.
+// Ranks that differ along these share out the examples of a step, and sum gradients.
 inline constexpr Axes kDataAxes = Axis::kReplica | Axis::kShard;
-// Who computes the share of one data rank together.
+// Ranks that differ along these compute the share of one data rank together.
 inline constexpr Axes kModelAxes = kDataAxes.Others();
-// Of these, who talk within every layer.
+// Ranks that differ along these, which are some of kModelAxes, talk within every layer.
 inline constexpr Axes kLayerAxes = Axis::kContext | Axis::kTensor;
-// Who divides parameters and optimizer state, if no servers hold them.
+// Ranks that differ along these divide parameters and optimizer state, if no servers hold them.
 inline constexpr Axes kStateAxes = Axis::kPipeline | Axis::kShard | Axis::kTensor;
 
 // The ranks of a job as a box with five axes. With 2 shards and 3 tensor ranks, rank 4 is at (1, 1)
 // of these: its tensor group is {3, 4, 5}, its shard group {1, 4}. Immutable, so thread-safe.
 class Mesh {
  public:
-  // All are at least 1, and their product is at most 2^20.
+  // Each size is at least 1, and their product is at most 2^20.
   struct Sizes {
     int pipeline = 1;
     int replica = 1;
@@ -121,7 +121,7 @@ class Mesh {
 // A rank's position on some axes of its job's mesh.
 struct MeshPosition {
   MeshPosition() = default;
-  // What ranks of one position on `axes` have in common: the mesh of these axes alone.
+  // Returns the position on the mesh of `axes` alone, which all ranks with it have in common.
   MeshPosition(const Mesh& all, int rank, Axes axes)
       : mesh(all.Only(axes)), rank(all.Position(rank, axes)) {}
   MeshPosition(const Mesh& mesh, int rank) : mesh(mesh), rank(rank) {}

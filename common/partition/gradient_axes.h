@@ -7,13 +7,13 @@
 
 namespace muster {
 
-// How the ranks that differ on one axis of the mesh have a tensor's gradient after backward.
+// Says how ranks that differ on one axis of the mesh have a tensor's gradient after backward.
 enum class GradientSpread {
-  // All have the same.
+  // The ranks have the same gradient.
   kReplicated,
-  // Each has that of its share alone.
+  // Each rank has the gradient of its share alone.
   kSharded,
-  // Each has a part, and the gradient is their sum.
+  // Each rank has a part, and the gradient is their sum.
   kPartial,
 };
 

@@ -20,8 +20,8 @@ namespace muster {
 struct ModelDivision {
   // The mesh along kModelAxes.
   Mesh mesh;
-  // With several stages, the number of units in each virtual stage; group g is of stage g mod
-  // `stages`, and the last group has all further units.
+  // With several stages, the number of units in each virtual stage; virtual stage g is of stage g
+  // mod stages(), and the last one has all further units.
   std::vector<int> virtual_stage_units;
 
   int ranks() const { return mesh.world_size(); }
@@ -45,8 +45,9 @@ struct ModelDivision {
 // Stages: a stage with a tensor that is tied to one of another stage has that one's share, too
 // (TensorSpec::stages), in the first of its own units that reads it. All stages that have it hold
 // and step it alike, with the sum of the gradients of all. For example, of units 0 to 3 with a head
-// in unit 3 that is tied to an embedding in unit 0, stage 1 of groups {2, 2} has the embedding in
-// unit 3, with the head tied to it; stage 0 has the embedding in unit 0, and an empty head.
+// in unit 3 that is tied to an embedding in unit 0, stage 1 of virtual stages {2, 2} has the
+// embedding in unit 3, with the head tied to it; stage 0 has the embedding in unit 0, and an empty
+// head.
 absl::StatusOr<std::vector<TensorSpec>> LocalTensors(absl::Span<const TensorSpec> tensors,
                                                      const ModelDivision& division, int rank);
 

@@ -7,9 +7,9 @@
 
 namespace muster {
 
-// What ranks do in a step, and what else traces show. One vocabulary: of the schedules of stages,
-// of the plans that workers execute, of `muster plan --order` and of traces. Each has a name and a
-// category in action.cc.
+// Names what ranks do in a step, and what else traces show. It is the one vocabulary of the
+// schedules of stages, of the plans that workers execute, of `muster plan --order` and of traces.
+// Each has a name and a category in action.cc.
 enum class ActionKind : uint8_t {
   // Starts to fetch the parameters of the clock.
   kBeginStep,
@@ -93,7 +93,7 @@ struct StepAction {
   // -1 in schedules, and in actions that are not of one unit.
   int unit = -1;
   int micro_batch = 0;
-  // Which pass kAcquire and kRelease are for.
+  // The pass that kAcquire and kRelease are for.
   Direction direction = Direction::kForward;
   // The activation stash (MicroBatch) that holds the micro-batch, from 0 on; of plans. From its
   // kLoad to its last action no other micro-batch has the set.

@@ -10,7 +10,7 @@ namespace muster {
 // The order in which the stages of a step compute micro-batches (compute_order.h).
 enum class StageOrder { kLayerWise, kGPipe, kOneForwardOneBackward, kInterleaved, kZeroBubble };
 
-// How a step is divided: among stages, of which a job without a pipeline has one, and into
+// The division of a step among stages, of which a job without a pipeline has one, and into
 // micro-batches. The layers of a model are divided into virtual stages of neighbours, numbered in
 // order of the layers: virtual stage g is chunk g / stages of stage g mod stages.
 struct StageShape {

@@ -8,7 +8,7 @@
 
 namespace muster {
 
-// What the plan of a step depends on beside its stage.
+// The plan of a step depends on these beside its stage.
 struct StepTraits {
   // True if the model has sparse tables. REQUIRES: there is one stage.
   bool has_rows = false;

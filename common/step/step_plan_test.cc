@@ -67,7 +67,7 @@ std::vector<StepAction> WithoutLifetimes(const ModelStage& stage, const StepTrai
   return plan;
 }
 
-// Whether scaled gradients overflowed is for the strategy, which may send them while earlier units
+// The strategy finds out whether scaled gradients overflowed, and may send them while earlier units
 // compute.
 TEST(StepPlanTest, CompleteGradientsAreCheckedUnlessTheStrategyOrADeviceDoes) {
   const ModelStage stage = Alone(2, 2);

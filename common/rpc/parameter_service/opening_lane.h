@@ -14,7 +14,7 @@
 namespace muster {
 
 // A lane that is not open yet: calls wait, in order, until it is, and then go by the opened one.
-// That may be a makeshift, which a better lane replaces later.
+// The opened one may be a makeshift, which a better lane replaces later.
 class OpeningLane final : public ExchangeLane {
  public:
   OpeningLane(std::string address, Limits limits);

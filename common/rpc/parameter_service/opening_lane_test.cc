@@ -50,7 +50,7 @@ class OpeningLaneTest : public ::testing::Test {
 
   void Answer(size_t call) { std::exchange(kept_[call], nullptr)(absl::UnknownError("an answer")); }
 
-  // In this order: lanes note their end.
+  // The lanes note their end in calls_, so they come after it.
   std::vector<std::string> calls_;
   std::vector<ParameterClient::Done> kept_;
   int answered_ = 0;

@@ -84,7 +84,7 @@ std::vector<uint32_t> FindSilent(Job& job, absl::Duration limit, absl::Duration 
 std::vector<uint32_t> AwaitedSlots(const Job& job) {
   const v1::JobRecord& record = job.record;
   const bool on_servers = !TrainsByAllReduce(record.spec()) && record.has_met();
-  // Each takes a look at all slots, so it is found once for all.
+  // These look at all slots, so they are found once for all.
   const uint64_t awaited_clock = on_servers ? AwaitedClock(job) : 0;
   const bool meets = job.rendezvous.any() && (!on_servers || TrainsInRounds(record.spec()));
   const bool round_lasts = meets && RoundLasts(record, job.rendezvous);

@@ -1,4 +1,4 @@
-// What a client does where the server's data channel was not there at first.
+// Tests a client whose server had no data channel at first.
 
 #include <memory>
 #include <string>
