@@ -3,9 +3,9 @@
 
 Usage: count_results.py BAZEL_EXIT_CODE FOLDER...   (folders are searched for test.xml)
 
-A target that left no case behind (it crashed, timed out or did not build) counts as one failed case. The programs that
-took longest come first, then skips by reason, then failures, so that these are what the output ends with. The exit status
-is 0 only if something passed and nothing failed.
+A target that left no case behind (it crashed, timed out or did not build) counts as one failed case, with the case that was
+under way if its log says so. The programs that took longest come first, then skips by reason, then failures, so that
+these are what the output ends with. The exit status is 0 only if something passed and nothing failed.
 """
 
 import collections
@@ -16,6 +16,19 @@ import xml.etree.ElementTree as ElementTree
 
 # How many of the programs that took longest are named.
 SLOWEST = 10
+
+
+def under_way(log):
+    """The GoogleTest case that the log of a program that was ended tells of last, if it did not end itself."""
+    if not log.exists():
+        return ""
+    begun = ""
+    for line in log.read_text(errors="replace").splitlines():
+        if line.startswith("[ RUN      ] "):
+            begun = line[len("[ RUN      ] "):]
+        elif line.startswith(("[       OK ] ", "[  FAILED  ] ", "[  SKIPPED ] ")):
+            begun = ""
+    return begun
 
 
 def cases(xml):
@@ -67,6 +80,9 @@ def main(argv):
                 if result == "skipped":
                     skipped[label, first] += 1
                 elif result == "failed":
+                    # Bazel's own words for a program that left no results.
+                    ended = under_way(xml.with_name("test.log")) if first.startswith("exited with error code") else ""
+                    first += f", in {ended}" if ended else ""
                     failures.append(f"{label} {name}: {first}")
     if bazel_exit != 0 and not failures:
         failures.append(f"the build or a target without results (Bazel's exit code {bazel_exit})")

@@ -254,6 +254,22 @@ def test_a_failed_case_and_a_build_without_results_are_failures(checkout):
     assert done.returncode == 1 and done.stdout.splitlines()[-1] == "0 passed, 1 failed"
 
 
+ENDED = """<testsuites><testsuite name="server/tests">
+<testcase name="server/tests"><error message="exited with error code 142"></error></testcase>
+</testsuite></testsuites>"""
+
+
+def test_a_program_that_was_ended_names_the_case_that_was_under_way(checkout):
+    folder = checkout / "bazel-testlogs/server/tests"
+    folder.mkdir(parents=True)
+    (folder / "test.xml").write_text(ENDED)
+    log = "[ RUN      ] A.Passes\n[       OK ] A.Passes (3 ms)\n[ RUN      ] A.Hangs/1\nwaiting\n"
+    (folder / "test.log").write_text(log)
+    assert "exited with error code 142, in A.Hangs/1" in count_results(checkout, 3).stdout
+    (folder / "test.log").write_text(log + "[  FAILED  ] A.Hangs/1 (9 ms)\n")
+    assert "failed: //server:tests server/tests: exited with error code 142\n" in count_results(checkout, 3).stdout
+
+
 def targets_tested(checkout, *arguments):
     """What the script has Bazel test, and the flags."""
     muster(checkout, "test", *arguments)

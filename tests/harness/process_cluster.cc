@@ -41,15 +41,18 @@ std::string Tail(const std::string& text) {
   return text.size() <= kLogTail ? text : "…" + text.substr(text.size() - kLogTail);
 }
 
+using Clock = std::chrono::steady_clock;
+
+// About when the process began, which is when the test runner began to wait.
+const Clock::time_point kBegan = Clock::now();
+
 // Returns whether the test runner is about to end this process: how long it waits is its own
 // matter, so that a slow machine is given more in one place.
 bool TimeIsOver() {
-  using Clock = std::chrono::steady_clock;
-  static const Clock::time_point start = Clock::now();
   const char* seconds = getenv("TEST_TIMEOUT");
   int64_t limit = 0;
   if (seconds == nullptr || !absl::SimpleAtoi(seconds, &limit)) return false;
-  return Clock::now() - start > absl::ToChronoSeconds(absl::Seconds(limit) - kForDiagnosis);
+  return Clock::now() - kBegan > absl::ToChronoSeconds(absl::Seconds(limit) - kForDiagnosis);
 }
 
 // Programs as the build lays them out among a test's run files.

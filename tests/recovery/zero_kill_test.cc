@@ -74,13 +74,16 @@ class ZeroKillTest : public ::testing::TestWithParam<ZeroCase> {
     return IsServer(victim) && param.durability == v1::UpdateSpec::CHECKPOINT;
   }
 
-  // Kills the victim anywhere in the next steps, and waits until its loss was noticed.
+  // Kills the victim anywhere in the next steps, and waits until its loss was noticed. The job is
+  // given time for a checkpoint first: one that goes back twice without progress pauses for a part
+  // of the lease, which is an hour here.
   void KillAndAwait(ProcessCluster& cluster, const std::string& id, const std::string& victim) {
     v1::JobStatus now;
     ASSERT_TRUE(cluster.jobs().Get(id, now).ok());
     const uint64_t at = now.progress().step() + 1 + random_() % (2 * kTransformerCheckpointSteps);
-    const auto before = cluster.Await(
-        id, [at](const v1::JobStatus& status) { return status.progress().step() >= at; });
+    const auto before = cluster.Await(id, [&](const v1::JobStatus& status) {
+      return status.progress().step() >= at && status.checkpoint_clock() > now.checkpoint_clock();
+    });
     ASSERT_TRUE(before.ok()) << before.status();
     const std::string other = victim == "worker-0" ? "worker-1" : "worker-0";
     const std::vector<pid_t> others = cluster.ChildrenOf(other);
