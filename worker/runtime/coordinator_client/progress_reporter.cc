@@ -96,6 +96,7 @@ v1::ReportProgressRequest ProgressReporter::ToRequest(uint64_t clock, const Pend
 ProgressReporter::ProgressReporter(CoordinatorClient& coordinator, ProgressReporterOptions options)
     : coordinator_(coordinator),
       options_(std::move(options)),
+      reports_(coordinator),
       interval_(options_.interval),
       thread_([this] { Run(); }) {}
 
@@ -177,10 +178,9 @@ void ProgressReporter::Run() {
 bool ProgressReporter::Send(Empty empty) {
   absl::MutexLock sending(&sending_);
   if (!status().ok()) return false;
-  const bool again = unanswered_ != nullptr;
-  if (!again && !MakeReport(empty)) return false;
-  if (!SendReport()) return false;
-  return !again || !MakeReport(empty) || SendReport();
+  const bool again = !reports_.empty();
+  if (again && !SendReports()) return false;
+  return MakeReport(empty) ? SendReports() : again;
 }
 
 bool ProgressReporter::MakeReport(Empty empty) {
@@ -192,27 +192,24 @@ bool ProgressReporter::MakeReport(Empty empty) {
     report = std::exchange(pending_, Pending());
     clock = clock_;
   }
-  unanswered_ = std::make_unique<v1::ReportProgressRequest>(ToRequest(clock, report));
-  unanswered_->set_round(options_.round);
-  unanswered_->set_number(++reports_);
-  if (options_.add_calls == nullptr) return true;
-  options_.add_calls(*unanswered_);
-  std::vector<v1::CollectiveTimes> times(unanswered_->collective_times().begin(),
-                                         unanswered_->collective_times().end());
-  LeaveNewTimes(*unanswered_);
-  reported_times_ = std::move(times);
+  v1::ReportProgressRequest request = ToRequest(clock, report);
+  request.set_round(options_.round);
+  if (options_.add_calls != nullptr) {
+    options_.add_calls(request);
+    std::vector<v1::CollectiveTimes> times(request.collective_times().begin(),
+                                           request.collective_times().end());
+    LeaveNewTimes(request);
+    reported_times_ = std::move(times);
+  }
+  reports_.Add(std::move(request));
   return true;
 }
 
-bool ProgressReporter::SendReport() {
-  const absl::StatusOr<v1::ReportProgressReply> reply = coordinator_.ReportProgress(*unanswered_);
-  if (!reply.ok()) {
-    TakeStatus(reply.status());
-    return false;
-  }
-  unanswered_.reset();
-  Answer(*reply);
-  return true;
+bool ProgressReporter::SendReports() {
+  const absl::Status sent =
+      reports_.Send([this](const v1::ReportProgressReply& reply) { Answer(reply); });
+  TakeStatus(sent);
+  return sent.ok();
 }
 
 void ProgressReporter::LeaveNewTimes(v1::ReportProgressRequest& request) const {
@@ -247,7 +244,7 @@ void ProgressReporter::Answer(const v1::ReportProgressReply& reply) {
 }
 
 void ProgressReporter::TakeStatus(const absl::Status& status) {
-  if (!absl::IsAborted(status) && !absl::IsNotFound(status)) return;
+  if (!TaskMustEnd(status)) return;
   absl::MutexLock lock(&mutex_);
   status_ = status;
 }

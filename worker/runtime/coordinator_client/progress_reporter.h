@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <thread>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "absl/types/optional.h"
 #include "common/history/series.h"
 #include "worker/runtime/coordinator_client/coordinator_client.h"
+#include "worker/runtime/coordinator_client/numbered_reports.h"
 
 namespace muster {
 
@@ -84,12 +84,11 @@ struct ProgressReporterOptions {
   std::function<void(const v1::TraceOrder&)> traced;
 };
 
-// Reports progress to the coordinator on its own thread, at most once per interval. A report
-// without an answer is sent again unchanged, before anything else, since the coordinator may have
-// taken it. A report has the values of each step up to 64 steps, and joins neighbouring steps if
-// there are more. A report's loss covers all steps since the report before. The final report's loss
-// is the last step's alone, so that equal runs end with equal losses whenever reports were sent.
-// Thread-safe.
+// Reports progress to the coordinator on its own thread, at most once per interval
+// (numbered_reports.h). A report has the values of each step up to 64 steps, and joins neighbouring
+// steps if there are more. A report's loss covers all steps since the report before. The final
+// report's loss is the last step's alone, so that equal runs end with equal losses whenever reports
+// were sent. Thread-safe.
 class ProgressReporter {
  public:
   // `coordinator` outlives the reporter.
@@ -138,8 +137,8 @@ class ProgressReporter {
   bool Send(Empty empty);
   // Makes a report of pending progress. Returns false if nothing is pending.
   bool MakeReport(Empty empty) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sending_);
-  // Makes one attempt to send the report. Returns false if there was no answer.
-  bool SendReport() ABSL_EXCLUSIVE_LOCKS_REQUIRED(sending_);
+  // Sends reports that have no answer. Returns false if one has none still.
+  bool SendReports() ABSL_EXCLUSIVE_LOCKS_REQUIRED(sending_);
   // Replaces the times of all collective calls by those of calls that no report has.
   void LeaveNewTimes(v1::ReportProgressRequest& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sending_);
@@ -152,10 +151,7 @@ class ProgressReporter {
 
   // Held while a report is sent: one at a time, in order.
   absl::Mutex sending_ ABSL_ACQUIRED_BEFORE(mutex_);
-  // The report without an answer; null if there is none.
-  std::unique_ptr<v1::ReportProgressRequest> unanswered_ ABSL_GUARDED_BY(sending_);
-  // Number of reports that were made.
-  uint64_t reports_ ABSL_GUARDED_BY(sending_) = 0;
+  NumberedReports reports_ ABSL_GUARDED_BY(sending_);
   // The times of collective calls in all reports that were made.
   std::vector<v1::CollectiveTimes> reported_times_ ABSL_GUARDED_BY(sending_);
   mutable absl::Mutex mutex_;

@@ -47,6 +47,7 @@ ProgramReporter::ProgramReporter(CoordinatorClient& coordinator, const Clock& cl
     : coordinator_(coordinator),
       clock_(clock),
       warn_(std::move(warn)),
+      reports_(coordinator),
       step_(first_step),
       stepped_at_(clock.Monotonic()),
       thread_([this] { Run(); }) {}
@@ -208,21 +209,17 @@ void ProgramReporter::Run() {
 }
 
 bool ProgramReporter::SendProgress() {
-  if (!SendUnanswered()) return false;
+  if (!SendReports()) return false;
   MakeReports();
-  return SendUnanswered();
+  return SendReports();
 }
 
-bool ProgramReporter::SendUnanswered() {
-  while (!unanswered_.empty()) {
-    const auto reply = coordinator_.ReportProgress(unanswered_.front());
-    if (!Take(reply.status())) return false;
-    unanswered_.pop_front();
+bool ProgramReporter::SendReports() {
+  return Take(reports_.Send([this](const v1::ReportProgressReply& reply) {
     absl::MutexLock lock(&mutex_);
-    collectives_wanted_ = reply->collectives_wanted();
-    report_interval_ = absl::Milliseconds(reply->report_interval_ms());
-  }
-  return true;
+    collectives_wanted_ = reply.collectives_wanted();
+    report_interval_ = absl::Milliseconds(reply.report_interval_ms());
+  }));
 }
 
 void ProgramReporter::MakeReports() {
@@ -255,8 +252,7 @@ void ProgramReporter::MakeReports() {
       }
       ++series;
     }
-    request.set_number(++reports_);
-    unanswered_.push_back(std::move(request));
+    reports_.Add(std::move(request));
     request = v1::ReportProgressRequest();
     request.set_clock(clock);
   } while (series != pending.series.end());
@@ -306,7 +302,7 @@ bool ProgramReporter::SendEvaluations(size_t most) {
 bool ProgramReporter::Take(const absl::Status& status) {
   if (status.ok()) return true;
   absl::MutexLock lock(&mutex_);
-  if (absl::IsAborted(status) || absl::IsNotFound(status)) status_ = status;
+  if (TaskMustEnd(status)) status_ = status;
   return false;
 }
 

@@ -22,6 +22,7 @@
 #include "common/history/series.h"
 #include "proto/task_service.pb.h"
 #include "worker/runtime/coordinator_client/coordinator_client.h"
+#include "worker/runtime/coordinator_client/numbered_reports.h"
 
 namespace muster {
 
@@ -39,7 +40,7 @@ struct ProgramReport {
 
 // Reports a program's progress to the coordinator on a thread of its own: four times a second at
 // most, or less often if the coordinator asks for that, and at least once, so that the task learns
-// when it must end. A report without an answer is sent again, unchanged. Thread-safe.
+// when it must end (numbered_reports.h). Thread-safe.
 class ProgramReporter {
  public:
   // Metrics of a program that are kept beside its losses, those of evaluations included.
@@ -104,7 +105,7 @@ class ProgramReporter {
   // Sends what is pending, or an empty report. Returns whether the coordinator has all of it.
   bool SendProgress();
   // Sends the reports that have no answer yet. Returns whether all have one now.
-  bool SendUnanswered();
+  bool SendReports();
   // Makes reports of what is pending, or an empty one.
   void MakeReports();
   // Sends this many figures of evaluations, if there are so many. One that the coordinator refuses
@@ -123,10 +124,8 @@ class ProgramReporter {
   const Clock& clock_;
   const std::function<void(absl::string_view)> warn_;
 
-  // Used by the thread, and by Finish after it. Reports are numbered from 1, so that the
-  // coordinator takes each once.
-  std::deque<v1::ReportProgressRequest> unanswered_;
-  uint64_t reports_ = 0;
+  // Used by the thread, and by Finish after it.
+  NumberedReports reports_;
 
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
