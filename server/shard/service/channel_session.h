@@ -1,7 +1,6 @@
 #ifndef MUSTER_SERVER_SHARD_SERVICE_CHANNEL_SESSION_H_
 #define MUSTER_SERVER_SHARD_SERVICE_CHANNEL_SESSION_H_
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -16,19 +15,14 @@
 #include "common/transport/data_channel/frame_channel.h"
 #include "server/shard/calls/partition_host.h"
 #include "server/shard/service/exchange_limits.h"
+#include "server/shard/service/exchange_session.h"
 #include "server/shard/service/message_budget.h"
 
 namespace muster {
 
-namespace v1 {
-class MemoryRange;
-}  // namespace v1
-
-// One client's data channel, as an ExchangeStream is one client's gRPC stream. Hands operations to
-// the host in order, and sends replies as they come. Lives until the channel has ended and the host
-// is through with all calls. Thread-safe.
-class ChannelSession final : public FrameChannel::Handler,
-                             public std::enable_shared_from_this<ChannelSession> {
+// One client's data channel, as an ExchangeStream is one client's gRPC stream. Lives until the
+// channel has ended and the host is through with all calls. Thread-safe.
+class ChannelSession final : public FrameChannel::Handler, public ExchangeSession {
  public:
   struct Options {
     ExchangeLimits limits;
@@ -44,8 +38,7 @@ class ChannelSession final : public FrameChannel::Handler,
                                                std::shared_ptr<ExchangeCounters> counters,
                                                Options options);
 
-  // Ends the channel with `status`, and cancels what is outstanding. Idempotent.
-  void Close(absl::Status status);
+  void Close(absl::Status status) override ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Ends the channel if at `now` a long message has been coming for more than a minute: it must not
   // hold memory for which others wait.
@@ -61,13 +54,8 @@ class ChannelSession final : public FrameChannel::Handler,
   ChannelSession(std::shared_ptr<FrameChannel> channel, PartitionHost& host,
                  std::shared_ptr<ExchangeCounters> counters, Options options);
 
-  // A request in the host, with what it takes of the bounds and where its answer goes.
-  struct Pending {
-    uint64_t request_id = 0;
-    int64_t push_bytes = 0;
-    int64_t parked_bytes = 0;
-    // Share of one of the process's budgets. A call that is dropped unanswered takes it along.
-    MessageShare share;
+  // A request, with where its answer goes.
+  struct Addressed : Pending {
     // Range of registered memory for the answer; no bytes: the answer comes behind the reply.
     uint64_t answer_offset = 0;
     uint64_t answer_bytes = 0;
@@ -77,37 +65,24 @@ class ChannelSession final : public FrameChannel::Handler,
     const std::byte* room = nullptr;
   };
 
-  // Sends the host's answer.
-  void Answer(Pending& request, v1::ExchangeReply reply, Payload payload)
-      ABSL_LOCKS_EXCLUDED(mutex_);
-  // Returns memory from which an answer of so many bytes is sent without a copy; may be null.
-  std::shared_ptr<std::byte> AnswerMemory(Pending& request, size_t bytes);
+  int64_t EncodedBytes(const v1::ExchangeReply& reply, const Payload& payload) const override;
+  void Send(v1::ExchangeReply reply, Payload payload) override;
   // Brings the answer to the range that the request has named. Returns whether the answer is there.
-  bool Land(const Pending& request, const Payload& payload);
-  // Returns the bytes that leave here without waiting for other slots.
-  int64_t PassingLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return push_bytes_ + reply_bytes_;
-  }
+  bool Land(const Pending& pending, const Payload& payload) override;
+  // Lets the channel read or not, as the bounds have it.
+  void ChangedLocked() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Returns memory from which an answer of so many bytes is sent without a copy; may be null.
+  std::shared_ptr<std::byte> AnswerMemory(Addressed& request, size_t bytes);
   // Takes room for the message that is coming, or has this called again when there may be some.
   void TakeRoom() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Lets the channel read or not, as the bounds have it.
-  void SetReadingLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
   const std::shared_ptr<FrameChannel> channel_;
   const ExchangeCall::PayloadMemory payload_memory_;
-  PartitionHost& host_;
-  const std::shared_ptr<ExchangeCounters> counters_;
-  const Options options_;
-  // Shared with the calls in the host.
-  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+  // Keeps what the session counts in.
+  const std::shared_ptr<ExchangeCounters> kept_counters_;
+  const std::function<void()> ended_;
 
-  absl::Mutex mutex_;
-  // True once the channel has ended and must not be touched.
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool reading_ ABSL_GUARDED_BY(mutex_) = true;
-  int64_t push_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t parked_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t reply_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   // Bytes of the long message that is coming; 0: none. It waits for room, or has had room since
   // `incoming_since_`.
   int64_t incoming_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
-#include "common/base/catch_out_of_memory.h"
 #include "common/rpc/parameter_service/exchange_codec.h"
 #include "common/rpc/rpc_status.h"
 #include "proto/parameter_service.pb.h"
@@ -53,11 +51,7 @@ ExchangeStream::Actions ExchangeStream::NextLocked() {
     replies_.pop_front();
     writing_ = actions.write = true;
   }
-  // One that holds something is asked again when it holds less.
-  const int64_t held = PassingLocked();
-  const bool has_room = held <= MessageBudget::kShortBytes || held <= budgets_->passing.left();
-  if (!closed_ && !reading_ && !starting_read_ && !half_closed_ && has_room &&
-      push_bytes_ < limits_.push_bytes && reply_bytes_ < limits_.reply_bytes) {
+  if (!closed_ && !reading_ && !starting_read_ && !half_closed_ && MayReadLocked()) {
     reading_ = starting_read_ = actions.read = true;
   }
   const bool answered = half_closed_ && calls_ == 0 && replies_.empty();
@@ -96,7 +90,17 @@ void ExchangeStream::OnReadDone(bool ok) {
       Close(std::move(status));
       return;
     }
-    Dispatch(std::move(request), std::move(payload));
+    {
+      absl::MutexLock lock(&mutex_);
+      ++calls_;
+    }
+    const auto bytes = static_cast<int64_t>(request->ByteSizeLong() + payload.size());
+    ExchangeCall call;
+    call.request = std::move(request);
+    call.payload = std::move(payload);
+    MessageShare none;
+    Dispatch(std::make_shared<Pending>(), std::move(call), {.bytes = bytes, .budget_bytes = bytes},
+             none);
   }
   {
     absl::MutexLock lock(&mutex_);
@@ -107,88 +111,21 @@ void ExchangeStream::OnReadDone(bool ok) {
   Perform(std::move(actions));
 }
 
-void ExchangeStream::Dispatch(std::shared_ptr<v1::ExchangeRequest> request, Payload payload) {
-  const auto pending = std::make_shared<Pending>();
-  pending->request_id = request->request_id();
-  const int64_t bytes = request->ByteSizeLong() + payload.size();
-  const bool is_push = request->has_dense_push() || request->has_sparse_push();
-  (is_push ? pending->push_bytes : pending->parked_bytes) = bytes;
-  const std::shared_ptr<MessageBudget> budget(budgets_,
-                                              is_push ? &budgets_->passing : &budgets_->parked);
-  counters_.Count(bytes);
-  absl::Status refused;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (is_push) {
-      budget->Take(bytes);
-    } else {
-      refused = CheckParked(parked_bytes_, bytes, limits_);
-      if (refused.ok() && !budget->TryTake(bytes, parked_bytes_)) {
-        refused = NoRoomToWait(bytes, *budget);
-      }
-      // It is counted until it is answered all the same.
-      if (!refused.ok()) budget->Take(bytes);
-    }
-    pending->share.Keep(budget, bytes);
-    ++calls_;
-    push_bytes_ += pending->push_bytes;
-    parked_bytes_ += pending->parked_bytes;
-  }
-  if (!refused.ok()) {
-    v1::ExchangeReply reply = ErrorReply(refused);
-    reply.set_retry_after_ms(kParkedRetryAfterMs);
-    Answer(*pending, std::move(reply), {});
-    return;
-  }
-  ExchangeCall call;
-  call.request = std::move(request);
-  call.payload = std::move(payload);
-  call.cancelled = cancelled_;
-  call.done = [stream = shared_from_this(), pending](v1::ExchangeReply reply, Payload payload) {
-    const absl::Status sent = CatchOutOfMemory("an answer", [&] {
-      stream->Answer(*pending, std::move(reply), std::move(payload));
-      return absl::OkStatus();
-    });
-    // Its caller would wait for it.
-    if (!sent.ok()) stream->Close(sent);
-  };
-  host_.Execute(std::move(call));
+int64_t ExchangeStream::EncodedBytes(const v1::ExchangeReply& reply, const Payload& payload) const {
+  return static_cast<int64_t>(muster::EncodedBytes(reply, payload));
 }
 
-void ExchangeStream::Answer(Pending& request, v1::ExchangeReply reply, Payload payload) {
-  auto give_back = absl::MakeCleanup([&] {
-    absl::MutexLock lock(&mutex_);
-    --calls_;
-    push_bytes_ -= request.push_bytes;
-    parked_bytes_ -= request.parked_bytes;
-  });
-  reply.set_request_id(request.request_id);
-  if (absl::Status status = CheckAnswerBytes(EncodedBytes(reply, payload)); !status.ok()) {
-    reply = ErrorReply(status);
-    reply.set_request_id(request.request_id);
-    payload = {};
-  }
-  Reply encoded{EncodeExchange(reply, payload), static_cast<int64_t>(EncodedBytes(reply, payload))};
+void ExchangeStream::Send(v1::ExchangeReply reply, Payload payload) {
+  Reply encoded{EncodeExchange(reply, payload), EncodedBytes(reply, payload)};
   Actions actions;
   {
     absl::MutexLock lock(&mutex_);
-    std::move(give_back).Cancel();
     --calls_;
-    push_bytes_ -= request.push_bytes;
-    parked_bytes_ -= request.parked_bytes;
-    if (!closed_ && !budgets_->passing.TryTake(encoded.bytes, PassingLocked())) {
-      reply = NoRoomReply(encoded.bytes, budgets_->passing);
-      reply.set_request_id(request.request_id);
-      encoded = {EncodeExchange(reply, {}), static_cast<int64_t>(EncodedBytes(reply, {}))};
-      budgets_->passing.Take(encoded.bytes);
-    }
-    if (!closed_) {
-      reply_bytes_ += encoded.bytes;
-      replies_.push_back(std::move(encoded));
-    }
+    // What was counted and not sent was given back at the end.
+    if (closed_) return;
+    replies_.push_back(std::move(encoded));
     actions = NextLocked();
   }
-  request.share.GiveBack();
   Perform(std::move(actions));
 }
 
