@@ -19,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/philox.h"
+#include "common/transport/answer.h"
 #include "common/transport/data_channel/channel_connector.h"
 #include "common/transport/data_channel/channel_pair_for_testing.h"
 #include "common/transport/data_channel/deadline_for_testing.h"

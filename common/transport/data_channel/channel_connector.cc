@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "common/base/status_macros.h"
+#include "common/transport/answer.h"
 #include "common/transport/data_channel/channel_stream.h"
 #include "common/transport/data_channel/shared_channel.h"
 #include "common/transport/data_channel/socket_channel.h"

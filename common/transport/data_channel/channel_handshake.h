@@ -19,11 +19,16 @@
 // OpenChannel gives each caller a nonce and a secret of its own, derived from a key that the server
 // keeps as long as it runs. So the proof shows that the client came by way of the rpc, and the
 // rpc's credentials are the channel's. The proof covers a challenge, so nothing recorded can be
-// replayed. A refusal in place of a challenge or verdict says why. Frames follow the verdict.
+// replayed. Challenge and verdict are answers (common/transport/answer.h); a refusal in place of
+// either says why. Frames follow the verdict.
 //
 // Under TLS, a TLS handshake comes between verdict and frames. Its pre-shared key is ChannelTlsKey,
 // so each side proves to the other what the rpc's certificates have proved; nobody else knows the
 // secret, not even the server's other clients.
+//
+// Ranks of a group shake hands in another way (worker/collectives/transport/meeting/handshake.h):
+// they share one secret that both sides have to prove, and remember nonces against replays, where a
+// client here has a secret of its own and trusts the address that the rpc gave it.
 namespace muster {
 
 enum class ChannelSecurity { kPlain, kTls };
@@ -67,11 +72,6 @@ std::string ChannelProof(absl::string_view secret, absl::string_view hello,
 // Returns 32 bytes.
 std::string ChannelTlsKey(absl::string_view secret, absl::string_view hello,
                           absl::string_view challenge);
-
-// Encodes a challenge or verdict: a status and, if it is OK, content.
-std::string EncodeAnswer(const absl::Status& status, absl::string_view content = "");
-// Returns the content or the status that was sent; Unavailable: the bytes make no sense.
-absl::StatusOr<std::string> DecodeAnswer(absl::string_view bytes);
 
 }  // namespace muster
 

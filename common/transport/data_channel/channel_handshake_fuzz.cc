@@ -3,6 +3,7 @@
 #include <string>
 
 #include "common/fuzz/fuzz_check.h"
+#include "common/transport/answer.h"
 #include "common/transport/data_channel/channel_handshake.h"
 
 namespace muster {

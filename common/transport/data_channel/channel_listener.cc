@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
+#include "common/transport/answer.h"
 #include "common/transport/data_channel/frame.h"
 #include "common/transport/data_channel/tls_channel_stream.h"
 #include "common/transport/deadline.h"

@@ -2,6 +2,7 @@
 
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/transport/answer.h"
 #include "common/transport/data_channel/frame.h"
 #include "common/transport/sockets/blocking_frames.h"
 #include "common/transport/sockets/sockets.h"

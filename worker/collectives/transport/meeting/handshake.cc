@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/transport/answer.h"
 #include "common/transport/keyed_hash.h"
 #include "common/transport/sockets/blocking_frames.h"
 #include "common/transport/wire.h"
@@ -16,27 +17,9 @@ constexpr uint32_t kHandshakeVersion = 3;
 constexpr size_t kHandshakeNonceBytes = 16;
 constexpr size_t kProofBytes = 32;
 
-// A message after the hello: a status and, where it is OK, content.
-std::string Reply(const absl::Status& status, absl::string_view content) {
-  WireWriter writer;
-  writer.Number(static_cast<uint32_t>(status.code()));
-  writer.Text(status.ok() ? content
-                          : absl::string_view(status.message().data(), status.message().size()));
-  return writer.bytes();
-}
-
-absl::StatusOr<std::string> ParseReply(absl::string_view bytes) {
-  WireReader reader(bytes);
-  const auto code = static_cast<absl::StatusCode>(reader.Number<uint32_t>());
-  std::string content = reader.Text();
-  if (!reader.Done()) return absl::UnavailableError("its answer is malformed");
-  if (code != absl::StatusCode::kOk) return absl::Status(code, content);
-  return content;
-}
-
 absl::StatusOr<std::string> ReceiveReply(int socket, Deadline deadline) {
   MUSTER_ASSIGN_OR_RETURN(const std::string bytes, ReceiveFrame(socket, deadline));
-  return ParseReply(bytes);
+  return DecodeAnswer(bytes);
 }
 
 absl::Status WrongSecret() {
@@ -136,7 +119,7 @@ absl::StatusOr<std::string> Call(int socket, const Hello& hello, absl::string_vi
     return WrongSecret();
   }
   const std::string proof = KeyedHash(secret, "caller" + transcript);
-  MUSTER_RETURN_IF_ERROR(SendFrame(socket, Reply(absl::OkStatus(), proof), deadline));
+  MUSTER_RETURN_IF_ERROR(SendFrame(socket, EncodeAnswer(absl::OkStatus(), proof), deadline));
   MUSTER_RETURN_IF_ERROR(ReceiveReply(socket, deadline).status());
   return KeyedHash(secret, "key" + transcript);
 }
@@ -150,7 +133,8 @@ absl::StatusOr<std::string> Answer(int socket, const Hello& hello, const Hello& 
   const std::string nonce = RandomBytes(kHandshakeNonceBytes);
   const std::string transcript = hello.Serialize() + nonce;
   const std::string proof = KeyedHash(secret, "called" + transcript);
-  MUSTER_RETURN_IF_ERROR(SendFrame(socket, Reply(absl::OkStatus(), nonce + proof), deadline));
+  MUSTER_RETURN_IF_ERROR(
+      SendFrame(socket, EncodeAnswer(absl::OkStatus(), nonce + proof), deadline));
   absl::StatusOr<std::string> answer = ReceiveReply(socket, deadline);
   if (!answer.ok()) return answer.status();
   if (!SameHash(*answer, KeyedHash(secret, "caller" + transcript))) {
@@ -162,7 +146,7 @@ absl::StatusOr<std::string> Answer(int socket, const Hello& hello, const Hello& 
     Refuse(socket, status);
     return status;
   }
-  MUSTER_RETURN_IF_ERROR(SendFrame(socket, Reply(absl::OkStatus(), ""), deadline));
+  MUSTER_RETURN_IF_ERROR(SendFrame(socket, EncodeAnswer(absl::OkStatus()), deadline));
   return KeyedHash(secret, "key" + transcript);
 }
 
@@ -172,7 +156,7 @@ bool ProvesSecret(const Hello& hello, absl::string_view secret) {
 
 void Refuse(int socket, const absl::Status& reason) {
   // The send buffer is empty, so that this needs no time.
-  SendFrame(socket, Reply(reason, ""), Deadline::After(absl::Seconds(1))).IgnoreError();
+  SendFrame(socket, EncodeAnswer(reason), Deadline::After(absl::Seconds(1))).IgnoreError();
 }
 
 }  // namespace muster
