@@ -330,9 +330,11 @@ int Run(const Flags& flags) {
   std::unique_ptr<ParameterService> service = ParameterService::Create(
       host, {.budgets = budgets, .mover = &opened->engine->mover()}, data_channels->get());
 
+  auto port = RpcPort::Listen(flags.listen, *credentials);
+  if (!port.ok()) return Fail(port.status());
   // `received_bytes` bounds what gRPC has received and not handed over.
   auto server = RpcServer::Start(
-      flags.listen, *credentials, {&service->service()},
+      *std::move(port), {&service->service()},
       {.ready = flags.coordinator.empty(), .received_bytes = static_cast<size_t>(message_bytes)});
   if (!server.ok()) return Fail(server.status());
   const std::string& listening = (*server)->address();

@@ -7,7 +7,7 @@ The image has one layer, the same for the same programs and packages:
 
     /opt/muster/        bin/ (the programs, without debugging symbols), examples/, LICENSE, licences/ (of the libraries
                         of which the compiler took code into the programs)
-    /lib, /usr/lib      the libraries that the programs are linked with, from Debian's packages, unpacked by mmdebstrap
+    /lib, /usr/lib      the libraries that the programs are linked with, from Debian's packages
     /bin                BusyBox: --alert-command is a line of /bin/sh, `kubectl cp` runs tar, and people look around
     /var/lib/dpkg       which packages these are; /usr/share/doc has the licence of each
 
@@ -17,9 +17,11 @@ containerd all load under the image's name.
 """
 
 import argparse
+import getpass
 import io
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -32,23 +34,12 @@ NAME = "localhost/muster"
 # Its user and group, and those of the pods.
 USER = 7000
 # Only these paths of the unpacked packages are kept: programs, manuals, examples and settings of libraries are not.
-KEPT = ("bin/busybox", "lib/", "lib64/", "usr/lib/", "usr/share/doc/", "var/lib/dpkg/status")
+KEPT = ("bin/busybox", "lib/", "lib64/", "usr/lib/", "usr/share/doc/")
 # Of BusyBox's commands those that people look around with, and scripts are made of.
 APPLETS = ["[", "cat", "chmod", "cp", "cut", "date", "dd", "df", "du", "echo", "env", "false", "find", "grep", "gunzip", "gzip",
            "head", "hostname", "id", "kill", "ls", "mkdir", "mv", "printf", "ps", "pwd", "rm", "rmdir", "sed", "sh",
            "sleep", "sort", "tail", "tar", "test", "timeout", "top", "touch", "tr", "true", "wc", "xargs"]  # yapf: disable
 PATH = "/opt/muster/bin:/usr/local/bin:/usr/bin:/bin"
-# Run by mmdebstrap while the packages that it has unpacked are still there.
-LIST_PACKAGES = """for deb in "$1"/var/cache/apt/archives/*.deb; do
-  dpkg-deb --field "$deb" | sed '1a Status: install ok installed'
-  echo
-done > "$1/var/lib/dpkg/status\""""
-
-
-def release():
-    """Fields of this machine's /etc/os-release: its Debian is the image's, since the programs were linked here."""
-    lines = pathlib.Path("/etc/os-release").read_text().splitlines()
-    return {name: value.strip('"') for name, _, value in (line.partition("=") for line in lines)}
 
 
 def apt_sources():
@@ -60,11 +51,40 @@ def apt_sources():
     return sorted(set(said.splitlines()))
 
 
-def unpack(packages, path):
-    """Writes a tar of these packages, and of what they need, as Debian's archive has them now."""
-    command = ["mmdebstrap", "--quiet", "--variant=extract", "--format=tar", f"--include={','.join(packages)}",
-               f"--extract-hook={LIST_PACKAGES}", release()["VERSION_CODENAME"], str(path), *apt_sources()]  # yapf: disable
-    package.run(*command)
+def packages_of(programs):
+    """Debian's packages that have the libraries which the programs are linked with. package.dependencies would say the least
+    version of each, too, and takes half a minute."""
+    linked = set(re.findall(r"\(NEEDED\).*\[(.*)\]", package.run("readelf", "-d", *programs)))
+    loaded = re.findall(r"^\s(?:\S+ => )?(/\S+) \(", package.run("ldd", *programs), re.MULTILINE)
+    paths = {path for path in loaded if pathlib.Path(path).name in linked}
+    # Packages name what they own by its path before or after /lib was merged into /usr/lib; the others are not found.
+    names = [name for path in paths for name in (path.removeprefix("/usr"), "/usr" + path)]
+    owned = subprocess.run(["dpkg", "-S", *names], capture_output=True, text=True).stdout
+    owners = {pathlib.Path(path).name: owner for owner, path in re.findall(r"^([^:]+):\S* (\S+)$", owned, re.MULTILINE)}
+    if missing := linked - set(owners):
+        sys.exit(f"muster: cannot make the image: no package of Debian has {', '.join(sorted(missing))}, with which the programs"
+                 " are linked")  # yapf: disable
+    return sorted(set(owners.values()))
+
+
+def fetch(packages, folder):
+    """The files of these packages, and of what they need, as apt's lists of Debian's archive have them: what apt would fetch if
+    nothing was installed."""
+    (folder / "archives/partial").mkdir(parents=True)
+    (folder / "status").touch()
+    (folder / "sources.list").write_text("\n".join(apt_sources()) + "\n")
+    own = [f"Dir::Cache={folder}", "Dir::Cache::Archives=archives", f"Dir::State::Status={folder}/status",
+           f"Dir::Etc::SourceList={folder}/sources.list", "Dir::Etc::SourceParts=-", "APT::Install-Recommends=false",
+           # Nothing is shared with other runs of apt, and its user for downloads cannot write here.
+           "Debug::NoLocking=true", f"APT::Sandbox::User={getpass.getuser()}"]  # yapf: disable
+    package.run("apt-get", *(f"--option={each}" for each in own), "--yes", "--download-only", "install", *packages)
+    return sorted((folder / "archives").glob("*.deb"))
+
+
+def status_of(debs):
+    """What dpkg would have in /var/lib/dpkg/status if they were installed."""
+    fields = [package.run("dpkg-deb", "--field", each).partition("\n") for each in debs]
+    return "".join(f"{name}\nStatus: install ok installed\n{rest}\n" for name, _, rest in fields)
 
 
 def is_kept(name):
@@ -114,9 +134,10 @@ class Layer:
         with open(source, "rb") as data:
             self._add(entry, data)
 
-    def packages(self, unpacked):
-        """What is kept of a tar of packages."""
-        with tarfile.open(unpacked) as source:
+    def unpack(self, deb):
+        """What is kept of a package."""
+        unpacked = subprocess.run(["dpkg-deb", "--fsys-tarfile", deb], check=True, capture_output=True).stdout
+        with tarfile.open(fileobj=io.BytesIO(unpacked)) as source:
             for entry in sorted(source, key=lambda each: each.name):
                 entry.name = entry.name.removeprefix("./")
                 if entry.islnk():
@@ -133,11 +154,12 @@ def write_layer(path, built, time):
     with tempfile.TemporaryDirectory() as top:
         folder = pathlib.Path(top)
         programs = package.stage_programs(built, folder / "bin")
-        depends = package.names(package.dependencies(programs))
         package.stage_licences(package.HEADER_PACKAGES, folder / "licences")
-        unpack([*depends, "busybox"], folder / "packages.tar")
+        debs = fetch([*packages_of(programs), "busybox"], folder / "apt")
         layer = Layer(path, time)
-        layer.packages(folder / "packages.tar")
+        for deb in debs:
+            layer.unpack(deb)
+        layer.text("var/lib/dpkg/status", status_of(debs))
         for applet in APPLETS:
             layer.link(f"bin/{applet}", "busybox")
         for each in [*sorted(programs), *sorted((folder / "licences").iterdir())]:
@@ -185,7 +207,7 @@ def image(built, out):
         commit(layer, name, labels, made, time)
         # Replaced in one step.
         new = out.with_name(f".{out.name}.new")
-        shutil.copyfile(made, new)
+        shutil.move(made, new)
         new.replace(out)
     print(f"muster {version}, commit {revision}, is the image {name}")
     print(f"  {out}  {out.stat().st_size / 1e6:.1f} MB")

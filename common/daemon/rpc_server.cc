@@ -35,9 +35,8 @@ size_t MaxConnections() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
-    const std::string& listen, const RpcCredentials& credentials,
-    const std::vector<grpc::Service*>& services, const RpcServerOptions& options) {
+absl::StatusOr<RpcPort> RpcPort::Listen(const std::string& listen,
+                                        const RpcCredentials& credentials) {
   auto gate = ConnectionGate::Listen(
       listen, {.max_connections = MaxConnections(),
                .caller_bytes = credentials.encrypted() ? kTlsCallerBytes : kPlainCallerBytes});
@@ -45,9 +44,18 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
     return absl::Status(gate.status().code(),
                         absl::StrCat("cannot listen on ", listen, ": ", gate.status().message()));
   }
+  std::string address = WithPort(listen, (*gate)->port());
+  return RpcPort(std::move(address), credentials, *std::move(gate));
+}
+
+RpcPort::RpcPort(std::string address, const RpcCredentials& credentials,
+                 std::unique_ptr<ConnectionGate> gate)
+    : address_(std::move(address)), credentials_(credentials), gate_(std::move(gate)) {}
+
+absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
+    RpcPort port, const std::vector<grpc::Service*>& services, const RpcServerOptions& options) {
   std::unique_ptr<RpcServer> server(new RpcServer());
-  server->gate_ = *std::move(gate);
-  server->address_ = WithPort(listen, server->gate_->port());
+  server->address_ = port.address();
   grpc::ServerBuilder builder;
   ConfigureServer(builder);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
@@ -59,13 +67,15 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
   for (grpc::Service* service : services) builder.RegisterService(service);
   using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
   std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
-      builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD, credentials.server());
+      builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD,
+                                                           port.credentials_.server());
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) {
-    return absl::UnavailableError(absl::StrCat("cannot serve on ", listen));
+    return absl::UnavailableError(absl::StrCat("cannot serve on ", server->address_));
   }
   server->server_->GetHealthCheckService()->SetServingStatus(kLiveness, true);
   server->SetReady(options.ready);
+  server->gate_ = std::move(port.gate_);
   server->gate_->Open([acceptor](int listener, int connection) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
     parameters.listener_fd = listener;

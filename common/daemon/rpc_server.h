@@ -29,15 +29,39 @@ struct RpcServerOptions {
   size_t received_bytes = 0;
 };
 
-// A daemon's rpc port: its services, gRPC's health and reflection services, and a bound on its
-// connections, so that no number of them keeps it from answering.
+// A port that a daemon listens on. Callers connect from then on, and wait in the system's queue
+// until an RpcServer is started on it: a daemon that first has to read its data listens before, so
+// that those who come meanwhile are neither refused nor try again all the while. Without a server
+// they are let go when it ends.
+class RpcPort {
+ public:
+  // Listens on `listen`, HOST:PORT, port 0 taking a free one. Unavailable, InvalidArgument: cannot
+  // listen there.
+  static absl::StatusOr<RpcPort> Listen(const std::string& listen,
+                                        const RpcCredentials& credentials);
+
+  // The HOST:PORT listened on.
+  const std::string& address() const { return address_; }
+
+ private:
+  friend class RpcServer;
+
+  RpcPort(std::string address, const RpcCredentials& credentials,
+          std::unique_ptr<ConnectionGate> gate);
+
+  std::string address_;
+  RpcCredentials credentials_;
+  std::unique_ptr<ConnectionGate> gate_;
+};
+
+// A daemon's rpc port while it is served: its services, gRPC's health and reflection services, and
+// a bound on its connections, so that no number of them keeps it from answering.
 class RpcServer {
  public:
-  // Serves on `listen`, HOST:PORT, port 0 taking a free one. The services outlive the server.
-  // Unavailable, InvalidArgument: cannot listen there.
+  // Serves on the port. The services outlive the server. Unavailable: gRPC cannot serve there.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(
-      const std::string& listen, const RpcCredentials& credentials,
-      const std::vector<grpc::Service*>& services, const RpcServerOptions& options = {});
+      RpcPort port, const std::vector<grpc::Service*>& services,
+      const RpcServerOptions& options = {});
   ~RpcServer();
 
   // The HOST:PORT listened on.

@@ -17,10 +17,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "common/base/status_macros.h"
 #include "common/daemon/self_check.h"
 #include "common/rpc/certificates_for_testing.h"
 #include "common/rpc/channel.h"
@@ -92,6 +94,14 @@ int PortOf(const std::string& address) {
   return port;
 }
 
+// A server without services of its own on a port of its own.
+absl::StatusOr<std::unique_ptr<RpcServer>> Serve(const std::string& listen,
+                                                 const RpcCredentials& credentials,
+                                                 const RpcServerOptions& options = {}) {
+  MUSTER_ASSIGN_OR_RETURN(RpcPort port, RpcPort::Listen(listen, credentials));
+  return RpcServer::Start(std::move(port), {}, options);
+}
+
 // A server in a process of its own that may have few descriptors. Starts before anything of gRPC
 // runs in this process.
 class ServerProcess {
@@ -104,7 +114,7 @@ class ServerProcess {
       close(stop[1]);
       const rlimit limit = {.rlim_cur = descriptors, .rlim_max = descriptors};
       setrlimit(RLIMIT_NOFILE, &limit);
-      const auto server = RpcServer::Start("127.0.0.1:0", RpcCredentials::PlainText(), {});
+      const auto server = Serve("127.0.0.1:0", RpcCredentials::PlainText());
       if (!server.ok()) _exit(1);
       const int port = PortOf((*server)->address());
       if (write(ready[1], &port, sizeof(port)) != sizeof(port)) _exit(1);
@@ -154,27 +164,53 @@ TEST(RpcServerTest, IdleConnectionsBeyondTheDescriptorLimitKeepNobodyOut) {
 
 TEST(RpcServerTest, ListensWhereItIsToldTo) {
   for (const std::string address : {"127.0.0.1:0", "localhost:0", "0.0.0.0:0", "[::]:0"}) {
-    const auto server = RpcServer::Start(address, RpcCredentials::PlainText(), {});
+    const auto server = Serve(address, RpcCredentials::PlainText());
     ASSERT_TRUE(server.ok()) << server.status();
     const int port = PortOf((*server)->address());
     EXPECT_EQ((*server)->address(), WithPort(address, port));
     const auto channel = MakeChannel(absl::StrCat("127.0.0.1:", port), RpcCredentials::PlainText());
     EXPECT_TRUE(Ask(*channel).ok()) << address;
-    const auto second = RpcServer::Start((*server)->address(), RpcCredentials::PlainText(), {});
+    const auto second = Serve((*server)->address(), RpcCredentials::PlainText());
     EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable) << address;
     EXPECT_THAT(std::string(second.status().message()),
                 HasSubstr(absl::StrCat("cannot listen on ", (*server)->address())));
   }
   for (const std::string address : {"7070", ":7070", "localhost:99999", "nosuchhost.invalid:0"}) {
-    EXPECT_EQ(RpcServer::Start(address, RpcCredentials::PlainText(), {}).status().code(),
+    EXPECT_EQ(Serve(address, RpcCredentials::PlainText()).status().code(),
               absl::StatusCode::kInvalidArgument)
         << address;
   }
 }
 
+TEST(RpcServerTest, WhoConnectsBeforeThePortIsServedIsServedThen) {
+  auto port = RpcPort::Listen("127.0.0.1:0", RpcCredentials::PlainText());
+  ASSERT_TRUE(port.ok()) << port.status();
+  const Descriptor early = Knock(PortOf(port->address()));
+  // HTTP/2's preface, and a frame of settings that sets nothing; the text's own end is its last
+  // byte.
+  constexpr char kHello[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
+  ASSERT_EQ(write(early.get(), kHello, sizeof(kHello)), static_cast<ssize_t>(sizeof(kHello)));
+  EXPECT_FALSE(Ended(early));
+  const auto server = RpcServer::Start(*std::move(port), {});
+  ASSERT_TRUE(server.ok()) << server.status();
+  // The head of a frame: three bytes of length, and its type.
+  char answer[4] = {};
+  EXPECT_EQ(recv(early.get(), answer, sizeof(answer), MSG_WAITALL),
+            static_cast<ssize_t>(sizeof(answer)));
+  EXPECT_EQ(answer[3], 4) << "the server's settings";
+}
+
+TEST(RpcServerTest, WhoWaitsAtAPortThatIsNeverServedIsLetGo) {
+  auto port = RpcPort::Listen("127.0.0.1:0", RpcCredentials::PlainText());
+  ASSERT_TRUE(port.ok()) << port.status();
+  const Descriptor waiting = Knock(PortOf(port->address()));
+  port = absl::CancelledError();
+  char byte = 0;
+  EXPECT_LE(read(waiting.get(), &byte, 1), 0);
+}
+
 TEST(RpcServerTest, TellsReadinessApartFromLiveness) {
-  const auto server =
-      RpcServer::Start("127.0.0.1:0", RpcCredentials::PlainText(), {}, {.ready = false});
+  const auto server = Serve("127.0.0.1:0", RpcCredentials::PlainText(), {.ready = false});
   ASSERT_TRUE(server.ok()) << server.status();
   const auto channel = MakeChannel((*server)->address(), RpcCredentials::PlainText());
   EXPECT_EQ(Health(*channel, ""), 2);
@@ -191,7 +227,7 @@ TEST(RpcServerTest, ServesUnderTls) {
   const auto server_side = RpcCredentials::Of(cluster.Issue("server"), TlsUse::kCallsAndServes);
   const auto caller = RpcCredentials::Of(cluster.Issue("worker"), TlsUse::kCallsAndServes);
   ASSERT_TRUE(server_side.ok() && caller.ok());
-  const auto server = RpcServer::Start("127.0.0.1:0", *server_side, {});
+  const auto server = Serve("127.0.0.1:0", *server_side);
   ASSERT_TRUE(server.ok()) << server.status();
   EXPECT_TRUE(Ask(*MakeChannel((*server)->address(), *caller)).ok());
 }
@@ -199,7 +235,7 @@ TEST(RpcServerTest, ServesUnderTls) {
 // Expects that the self-check of a process with these credentials works until its server is gone,
 // and tells that then.
 void ExpectSelfCheckHears(const RpcCredentials& own) {
-  auto server = RpcServer::Start("127.0.0.1:0", own, {});
+  auto server = Serve("127.0.0.1:0", own);
   ASSERT_TRUE(server.ok()) << server.status();
   absl::Notification deaf;
   absl::Status why;

@@ -3,6 +3,10 @@
 
 #include "common/rpc/rpc_credentials.h"
 
+#include <netinet/in.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+
 #include <memory>
 #include <string>
 
@@ -10,6 +14,7 @@
 #include "common/rpc/certificates_for_testing.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/parameter_service/parameter_stub.h"
+#include "common/transport/descriptor.h"
 #include "gmock/gmock.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/create_channel.h"
@@ -34,6 +39,44 @@ class EncryptionService final : public v1::ParameterService::Service {
   }
 
   bool encrypted = false;
+};
+
+// A listener on a port of its own whose peers shake hands by OpenSSL alone: of gRPC's sockets there
+// are only the client's, and no thread polls these because it serves.
+class TlsListener {
+ public:
+  explicit TlsListener(const TlsFiles& files)
+      : context_(SSL_CTX_new(TLS_server_method()), SSL_CTX_free),
+        socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof(address);
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    listens_ =
+        SSL_CTX_use_certificate_chain_file(context_.get(), files.certificate.c_str()) == 1 &&
+        SSL_CTX_use_PrivateKey_file(context_.get(), files.key.c_str(), SSL_FILETYPE_PEM) == 1 &&
+        // Tickets would be written after the handshake, maybe to a peer that has hung up.
+        SSL_CTX_set_num_tickets(context_.get(), 0) == 1 && bind(socket_.get(), any, length) == 0 &&
+        listen(socket_.get(), 1) == 0 && getsockname(socket_.get(), any, &length) == 0;
+    port_ = ntohs(address.sin_port);
+  }
+
+  bool listens() const { return listens_; }
+  int port() const { return port_; }
+
+  // Waits for a peer. Returns whether it went through with the handshake; false: it hung up.
+  bool ShakesHands() {
+    const Descriptor peer(accept(socket_.get(), nullptr, nullptr));
+    const std::unique_ptr<SSL, decltype(&SSL_free)> tls(SSL_new(context_.get()), SSL_free);
+    return SSL_set_fd(tls.get(), peer.get()) == 1 && SSL_accept(tls.get()) == 1;
+  }
+
+ private:
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context_;
+  const Descriptor socket_;
+  bool listens_ = false;
+  int port_ = 0;
 };
 
 class RpcCredentialsTest : public ::testing::Test {
@@ -165,6 +208,17 @@ TEST_F(RpcCredentialsTest, AnEncryptedClientOfAPlainServerIsToldSo) {
   const absl::Status status = Call(Of(cluster_.Issue("worker")));
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("--tls-authority")) << status;
+}
+
+// So a task, which serves nothing, finds a restarted peer: its calls fail at once, and poll
+// nothing, until the channel is connected again.
+TEST_F(RpcCredentialsTest, AClientConnectsThoughNoCallWaitsForIt) {
+  TlsListener server(cluster_.Issue("server"));
+  ASSERT_TRUE(server.listens());
+  const auto channel =
+      MakeChannel(WithPort("127.0.0.1:0", server.port()), Of(cluster_.Issue("worker")));
+  channel->GetState(/*try_to_connect=*/true);
+  EXPECT_TRUE(server.ShakesHands()) << "the attempt to connect must not end before the handshake";
 }
 
 }  // namespace

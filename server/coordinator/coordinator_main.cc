@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
-#include <future>
 #include <memory>
 #include <optional>
 #include <random>
@@ -271,6 +270,10 @@ int Run(const Flags& flags) {
   if (!credentials.ok()) return Fail(credentials.status());
   auto program_token = ProgramToken(flags);
   if (!program_token.ok()) return Fail(program_token.status());
+  // Before the store is read: after a crash a large cluster's daemons and tasks all come at once.
+  auto port = RpcPort::Listen(flags.listen, *credentials);
+  if (!port.ok()) return Fail(port.status());
+  const std::string listening = port->address();
   auto store = RocksDbJobStore::Open(flags.data_dir);
   if (!store.ok()) return Fail(store.status());
   LocalStorage whole_machine;
@@ -305,24 +308,17 @@ int Run(const Flags& flags) {
     Log(absl::StrCat("cannot go on, tried again soon: ", s.message()));
   });
   if (!loop.ok()) return Fail(loop.status());
-  // Orders name our address, known only once we listen: this work runs before all other.
-  std::promise<std::string> address;
-  (*loop)->Post([known = address.get_future().share()](Coordinator& coordinator) {
-    coordinator.daemons().SetAddress(known.get());
-  });
+  // Orders name our address: this work runs before all other.
+  (*loop)->Post([address = AdvertisedAddress(flags.advertise, listening)](
+                    Coordinator& coordinator) { coordinator.daemons().SetAddress(address); });
   const auto jobs = MakeJobService(**loop);
   const auto cluster = MakeClusterService(**loop);
   const auto tasks = MakeTaskService(**loop);
   const auto examinations = MakeExaminationService(**loop);
-  auto server = RpcServer::Start(flags.listen, *credentials,
+  auto server = RpcServer::Start(*std::move(port),
                                  {jobs.get(), cluster.get(), tasks.get(), examinations.get()},
                                  {.ready = false});
-  if (!server.ok()) {
-    address.set_value("");
-    return Fail(server.status());
-  }
-  const std::string& listening = (*server)->address();
-  address.set_value(AdvertisedAddress(flags.advertise, listening));
+  if (!server.ok()) return Fail(server.status());
   Page page;
   if (!flags.page_listen.empty()) {
     auto started = StartPage(flags, **loop);

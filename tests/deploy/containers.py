@@ -24,7 +24,7 @@ import manifests
 from certificates import CERTIFICATE_FILES, make_certificates
 from pods import GRACE_SECONDS
 
-TOOLS = ["buildah", "kubectl", "mmdebstrap", "podman"]
+TOOLS = ["buildah", "kubectl", "podman"]
 # What a pod may take to become ready, or a job to get somewhere.
 PATIENCE_SECONDS = 120
 # A container that a killed test leaves behind ends by itself.
@@ -242,18 +242,14 @@ class Pod:
         done = self.cluster.podman.attempt("logs", "--tail", "30", self.name)
         return done.stdout + done.stderr
 
+    def kill(self):
+        """As `kubectl delete pod --force --grace-period=0` does; the pod's volumes stay."""
+        self.cluster.podman.run("rm", "--force", "--time", "0", self.name)
+
     def lose(self):
         """As with its node: nobody is told that its connections end, and the pod's volumes stay."""
         self.cluster.podman.run("network", "disconnect", self.cluster.podman.network, self.name)
-        self.cluster.podman.run("kill", self.name)
-        self.cluster.podman.run("rm", "--force", "--time", "0", self.name)
-
-    def stop(self):
-        """As `kubectl delete pod` does; the exit code of the container."""
-        self.cluster.podman.run("stop", "--time", GRACE_SECONDS, self.name)
-        code = self.cluster.podman.run("inspect", "--format", "{{.State.ExitCode}}", self.name)
-        self.cluster.podman.run("rm", self.name)
-        return int(code)
+        self.kill()
 
 
 class Cluster:
@@ -324,6 +320,17 @@ class Cluster:
 
     def start_all(self):
         self.start(*self.pods.values())
+
+    def stop(self, *pods):
+        """As `kubectl delete pod` does; {name of a pod: exit code of its container}."""
+        names = [pod.name for pod in pods]
+        self.podman.run("stop", "--time", GRACE_SECONDS, *names)
+        said = self.podman.run("inspect", "--format", "{{.Name}} {{.State.ExitCode}}", *names)
+        self.podman.run("rm", *names)
+        return {name: int(code) for name, code in map(str.split, said.splitlines())}
+
+    def stop_all(self):
+        return self.stop(*self.pods.values())
 
     def wait_until(self, holds):
         deadline = time.monotonic() + PATIENCE_SECONDS

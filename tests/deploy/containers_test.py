@@ -1,6 +1,6 @@
 """The image, made and run; and its pods, from `kubectl kustomize` of deploy/kubernetes: they train, come back, and stop.
 
-Needs Debian's buildah, mmdebstrap and podman, kubectl, and root's right to run containers; otherwise every case is skipped."""
+Needs Debian's buildah and podman, kubectl, and root's right to run containers; otherwise every case is skipped."""
 
 import json
 import os
@@ -13,7 +13,6 @@ import sys
 import containers
 import manifests
 import pytest
-import shared_libraries
 from pods import PROGRAMS
 
 sys.path.insert(0, str(pathlib.Path("tools").absolute()))
@@ -52,7 +51,7 @@ model:
 def podman():
     missing = [each for each in containers.TOOLS if shutil.which(each) is None]
     if missing:
-        pytest.skip(f"containers need {', '.join(missing)}: apt-get install --no-install-recommends buildah mmdebstrap podman runc")
+        pytest.skip(f"containers need {', '.join(missing)}: apt-get install --no-install-recommends buildah podman runc")
     if os.geteuid() != 0:
         pytest.skip("containers with a network of their own need root")
     podman = containers.Podman()
@@ -77,9 +76,9 @@ def archive(podman):
     return file
 
 
-def in_image(podman, *command):
-    """What a command prints in a container of the image, as its user, with nothing that it can write to."""
-    return podman.run("run", "--rm", "--network=none", "--read-only", "--read-only-tmpfs=false", NAME, *command)
+def in_image(podman, *script):
+    """What commands of a shell print in a container of the image, as its user, with nothing that it can write to."""
+    return podman.run("run", "--rm", "--network=none", "--read-only", "--read-only-tmpfs=false", NAME, "sh", "-c", "; ".join(script))
 
 
 def test_the_image_is_small_and_says_what_it_is(podman, archive):
@@ -90,26 +89,23 @@ def test_the_image_is_small_and_says_what_it_is(podman, archive):
     assert set(labels) - {"io.buildah.version"} == {"title", "version", "revision", "licenses"}
     assert labels["version"] == RELEASE
     assert said["User"] == f"{image.USER}:{image.USER}"
+    assert said["Config"]["Cmd"] == ["muster", "help"]
     assert len(said["RootFS"]["Layers"]) == 1
 
 
 def test_its_programs_run_as_its_user_on_a_root_that_is_read_only(podman, archive):
-    script = "; ".join(f"{path.name} --version" for path in BUILT)
     expected = "".join(package.run(path.resolve(), "--version") for path in BUILT)
-    assert in_image(podman, "sh", "-c", script) == expected
-    assert in_image(podman, "id", "-un").strip() == "muster"
-    assert in_image(podman).startswith("Muster trains models")
+    assert in_image(podman, *(f"{path.name} --version" for path in BUILT), "id -un") == expected + "muster\n"
 
 
 def test_its_packages_are_what_the_programs_are_linked_with(podman, archive):
-    status = in_image(podman, "cat", "/var/lib/dpkg/status")
+    status, _, licences = in_image(podman, "cat /var/lib/dpkg/status", "echo LICENCES", "ls /usr/share/doc").partition("LICENCES\n")
     packages = set(re.findall(r"^Package: (.*)$", status, re.MULTILINE))
-    assert shared_libraries.packages_of(shared_libraries.needed_libraries(BUILT)) <= packages
+    assert set(image.packages_of(BUILT)) <= packages
     # The rest is what libraries depend on, and a shell.
     assert {each for each in packages if not each.startswith("lib")} <= {
         "busybox", "gcc-12-base", "ocl-icd-libopencl1", "zlib1g"}  # yapf: disable
-    licences = set(in_image(podman, "ls", "/usr/share/doc").split())
-    assert packages <= licences
+    assert packages <= set(licences.split())
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +119,7 @@ def local(podman, archive):
         cluster.close()
 
 
-def test_on_one_node_the_first_job_trains(local):
+def test_on_one_node_the_first_job_trains_exhaustive(local):
     local.copy("text.txt", TEXT)
     done = local.muster("submit", "/opt/muster/examples/text.textproto", "--data", "/data/text.txt", "--set", "workers=1",
                         "--set", "stop.epochs=1", "--watch")  # yapf: disable
@@ -131,8 +127,8 @@ def test_on_one_node_the_first_job_trains(local):
     assert all(pod.probe("livenessProbe") for pod in local.pods.values())
 
 
-def test_on_one_node_all_pods_stop_in_time(local):
-    assert {name: pod.stop() for name, pod in local.pods.items()} == dict.fromkeys(local.pods, 0)
+def test_on_one_node_all_pods_stop_in_time_exhaustive(local):
+    assert local.stop_all() == dict.fromkeys(local.pods, 0)
 
 
 @pytest.fixture(scope="module")
@@ -196,20 +192,30 @@ def test_a_program_runs_for_those_who_know_the_token(cluster, tmp_path):
     assert "pi is about 3.1" in logs.stdout, logs.stdout + logs.stderr
 
 
-def test_pods_of_lost_nodes_come_back_under_their_names(cluster):
-    job = submit(cluster, SERVERS, steps=600, every=1000)
-    for step, name in [(100, "muster-server-1"), (200, "muster-coordinator-0"), (300, "muster-worker-0")]:
-        cluster.wait_until(lambda: step_of(cluster, job) >= step)
+def train_while_pods_end(cluster, end, names):
+    """A job trains to its end though `end` takes these pods away one after another; each comes back under its name."""
+    steps = 100 * (len(names) + 2)
+    job = submit(cluster, SERVERS, steps=steps, every=10 * steps)
+    for number, name in enumerate(names):
+        cluster.wait_until(lambda: step_of(cluster, job) >= 100 * (number + 1))
         pod = cluster.pods[name]
         before = pod.address
-        pod.lose()
+        end(pod)
         cluster.start(pod)
         # Only services have addresses that stay.
         assert (pod.address == before) == (pod is cluster.coordinator)
-    finish(cluster, job, 600)
+    finish(cluster, job, steps)
     # Servers go on in place: no generation after the first.
     assert int(status(cluster, job)["generation"]) == 1
     cluster.wait_until(lambda: all_are_members(cluster))
+
+
+def test_a_killed_pod_comes_back_under_its_name(cluster):
+    train_while_pods_end(cluster, containers.Pod.kill, ["muster-server-1"])
+
+
+def test_pods_of_lost_nodes_come_back_under_their_names_exhaustive(cluster):
+    train_while_pods_end(cluster, containers.Pod.lose, ["muster-server-1", "muster-coordinator-0", "muster-worker-0"])
 
 
 def tensors(cluster, job):
@@ -232,7 +238,7 @@ def test_a_job_trains_on_while_each_pod_is_restarted_exhaustive(cluster, update)
         # What was restarted before takes part again.
         step = step_of(cluster, job)
         cluster.wait_until(lambda: step_of(cluster, job) > step + 50)
-        assert pod.stop() == 0
+        assert cluster.stop(pod) == {pod.name: 0}
         cluster.start(pod)
         cluster.wait_until(lambda: all_are_members(cluster))
     cluster.muster("cancel", job)
@@ -245,4 +251,4 @@ def test_a_job_trains_on_while_each_pod_is_restarted_exhaustive(cluster, update)
 
 def test_all_pods_stop_in_time(cluster):
     assert all(pod.probe("livenessProbe") for pod in cluster.pods.values())
-    assert {name: pod.stop() for name, pod in cluster.pods.items()} == dict.fromkeys(cluster.pods, 0)
+    assert cluster.stop_all() == dict.fromkeys(cluster.pods, 0)

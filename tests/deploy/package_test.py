@@ -5,12 +5,14 @@ import re
 import shutil
 import stat
 import subprocess
+import sys
 import tarfile
 import zipfile
 
 import pytest
 
-import shared_libraries
+sys.path.insert(0, str(pathlib.Path("tools").absolute()))
+import image  # noqa: E402
 
 PACKAGES = "tools/package.py"
 PYTHON_FILES = {
@@ -60,7 +62,7 @@ def test_it_has_programs_texts_and_a_licence_of_all_that_is_linked(packed):
     assert PYTHON_FILES <= prefix_files(packages)
     assert not [each for each in prefix_files(packages) if not each.startswith("muster/") or each.endswith(".pyc")]
     assert "python3-grpcio" in control["Recommends"]
-    linked = shared_libraries.packages_of(shared_libraries.needed_libraries((root / "usr/bin").iterdir()))
+    linked = set(image.packages_of(list((root / "usr/bin").iterdir())))
     licences = {each.name for each in (share / "licences").iterdir() if each.stat().st_size > 0}
     # Libraries of which only headers are used are compiled into the programs.
     assert licences >= linked | {"libcli11-dev", "nlohmann-json3-dev", "uplot"}
@@ -70,8 +72,7 @@ def test_it_has_programs_texts_and_a_licence_of_all_that_is_linked(packed):
 def test_every_library_that_a_program_needs_is_of_a_package_it_depends_on(packed):
     root, control, *_ = packed
     depends = {each.split()[0] for each in control["Depends"].split(", ")}
-    needed = shared_libraries.needed_libraries((root / "usr/bin").iterdir())
-    assert shared_libraries.packages_of(needed) <= depends
+    assert set(image.packages_of(list((root / "usr/bin").iterdir()))) <= depends
     assert not [each for each in depends if each.endswith("-dev")]
     listed = (root / "usr/share/muster/packages.txt").read_text().split()
     assert set(listed) == depends

@@ -275,7 +275,9 @@ int Run(const Flags& flags) {
   }
   const auto credentials = RpcCredentials::Of(flags.tls, TlsUse::kCallsAndServes);
   if (!credentials.ok()) return Fail(credentials.status());
-  auto server = RpcServer::Start(flags.listen, *credentials, {}, {.ready = false});
+  auto port = RpcPort::Listen(flags.listen, *credentials);
+  if (!port.ok()) return Fail(port.status());
+  auto server = RpcServer::Start(*std::move(port), {}, {.ready = false});
   if (!server.ok()) return Fail(server.status());
   const std::string& listening = (*server)->address();
   if (absl::Status status = AnnounceAddress(kProgram, listening, flags.address_file);

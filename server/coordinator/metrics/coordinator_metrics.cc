@@ -17,29 +17,25 @@ prometheus::Counter& AddCounter(const char* name, const char* help,
   return prometheus::BuildCounter().Name(name).Help(help).Register(registry).Add({});
 }
 
-void AddMembers(const JobTable& jobs, const Membership& members, MetricFamilies& families) {
+std::vector<GatheredMetrics::Daemon> DaemonsOf(const JobTable& jobs, const Membership& members) {
   const std::map<std::string, Reserved> reserved = ReservedBy(jobs, members);
+  std::vector<GatheredMetrics::Daemon> daemons;
   for (const auto& [id, member] : members.members()) {
     const auto it = reserved.find(id);
     const Reserved held = it == reserved.end() ? Reserved{} : it->second;
     // One that was drained and stopped was removed, not lost.
     if (!member.live && held.bytes == 0 && jobs.draining().count(id) > 0) continue;
-    const MetricLabels labels = {{"daemon", id}};
-    const char* kind = member.kind() == v1::WORKER ? "worker" : "server";
-    families.AddGauge("muster_daemon_live", "1 if the daemon holds a lease, 0 if it was lost.",
-                      {{"daemon", id}, {"kind", kind}}, member.live);
-    families.AddGauge("muster_daemon_memory_bytes",
-                      "Memory that jobs may reserve; 0: the daemon sets no limit.", labels,
-                      member.record.memory_bytes());
-    families.AddGauge("muster_daemon_memory_reserved_bytes",
-                      "Memory that placed jobs are predicted to take.", labels, held.bytes);
-    if (member.kind() != v1::WORKER) continue;
-    families.AddGauge("muster_worker_slots", "Task slots offered.", labels, member.record.slots());
-    families.AddGauge("muster_worker_slots_used", "Task slots held by jobs.", labels, held.slots);
-    families.AddGauge("muster_worker_devices", "Devices offered.", labels,
-                      member.record.devices_size());
-    families.AddGauge("muster_worker_devices_used", "Devices held by jobs.", labels, held.devices);
+    daemons.push_back({.id = id,
+                       .worker = member.kind() == v1::WORKER,
+                       .live = member.live,
+                       .memory_bytes = member.record.memory_bytes(),
+                       .reserved_bytes = held.bytes,
+                       .slots = member.record.slots(),
+                       .slots_used = held.slots,
+                       .devices = member.record.devices_size(),
+                       .devices_used = held.devices});
   }
+  return daemons;
 }
 
 }  // namespace
@@ -66,8 +62,7 @@ CoordinatorMetrics::CoordinatorMetrics(std::vector<MetricSource> sources)
 
 void CoordinatorMetrics::Take(const v1::HeartbeatRequest& heartbeat) {
   if (heartbeat.metrics().empty()) return;
-  std::vector<prometheus::MetricFamily>& families = daemons_[heartbeat.id()];
-  families.clear();
+  std::vector<prometheus::MetricFamily> families;
   for (const v1::MetricFamily& message : heartbeat.metrics()) {
     absl::StatusOr<prometheus::MetricFamily> family = FromProto(message);
     if (family.ok()) {
@@ -76,6 +71,9 @@ void CoordinatorMetrics::Take(const v1::HeartbeatRequest& heartbeat) {
       refused_families.Increment();
     }
   }
+  // Replaced, not changed: what was gathered before may be read on another thread.
+  daemons_[heartbeat.id()] =
+      std::make_shared<const std::vector<prometheus::MetricFamily>>(std::move(families));
 }
 
 void CoordinatorMetrics::Forget(const std::string& daemon_id) {
@@ -83,20 +81,20 @@ void CoordinatorMetrics::Forget(const std::string& daemon_id) {
   collectives_.Forget(daemon_id);
 }
 
-MetricFamilies CoordinatorMetrics::Gather(const JobTable& jobs, const Membership& members) const {
-  MetricFamilies families;
+GatheredMetrics CoordinatorMetrics::Gather(const JobTable& jobs, const Membership& members) const {
+  GatheredMetrics gathered{.daemons = DaemonsOf(jobs, members),
+                           .reported = {daemons_.begin(), daemons_.end()}};
+  MetricFamilies& families = gathered.families;
   families.Add(registry_.Collect());
   AddJobMetrics(jobs, families);
-  AddMembers(jobs, members, families);
   MetricFamilies own;
   AddBuildInfo("muster-coordinator", own);
   for (const auto& [name, family] : own.families()) {
     families.Add(family, {{"daemon", "coordinator"}});
   }
   for (const MetricSource& source : sources_) families.Add(source(), {{"daemon", "coordinator"}});
-  for (const auto& [id, reported] : daemons_) families.Add(reported, {{"daemon", id}});
   collectives_.AddTo(families);
-  return families;
+  return gathered;
 }
 
 }  // namespace muster

@@ -6,6 +6,7 @@
 #include <prometheus/registry.h>
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "server/coordinator/cluster/membership.h"
 #include "server/coordinator/job/job_table.h"
 #include "server/coordinator/metrics/collective_times.h"
+#include "server/coordinator/metrics/gathered_metrics.h"
 
 namespace muster {
 
@@ -32,9 +34,8 @@ class CoordinatorMetrics {
  public:
   explicit CoordinatorMetrics(std::vector<MetricSource> sources);
 
-  // Returns all metrics. Whatever comes from one daemon has its id as the label `daemon`; the
-  // coordinator's is "coordinator". Their text, which takes longer, can be made on any thread.
-  MetricFamilies Gather(const JobTable& jobs, const Membership& members) const;
+  // Returns all metrics. The coordinator's own have "coordinator" as the label `daemon`.
+  GatheredMetrics Gather(const JobTable& jobs, const Membership& members) const;
 
   // Replaces the metrics of a daemon.
   void Take(const v1::HeartbeatRequest& heartbeat);
@@ -45,7 +46,7 @@ class CoordinatorMetrics {
  private:
   prometheus::Registry registry_;
   const std::vector<MetricSource> sources_;
-  std::map<std::string, std::vector<prometheus::MetricFamily>> daemons_;
+  std::map<std::string, std::shared_ptr<const std::vector<prometheus::MetricFamily>>> daemons_;
   CollectiveTimes collectives_;
 
  public:

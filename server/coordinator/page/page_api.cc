@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/catch_out_of_memory.h"
 #include "common/base/status_macros.h"
-#include "common/metrics/metric_families.h"
 #include "proto/job_service.pb.h"
 #include "server/coordinator/job/request_limits.h"
+#include "server/coordinator/metrics/gathered_metrics.h"
 #include "server/coordinator/page/ask.h"
 #include "server/coordinator/page/query_fields.h"
 
@@ -193,12 +193,12 @@ absl::StatusOr<std::string> PageApi::Describe(const std::string& job, const std:
 }
 
 absl::StatusOr<std::string> PageApi::Metrics() {
-  MUSTER_ASSIGN_OR_RETURN(MetricFamilies families,
-                          AskRead<MetricFamilies>(loop_, [](Coordinator& coordinator) {
+  MUSTER_ASSIGN_OR_RETURN(GatheredMetrics gathered,
+                          AskRead<GatheredMetrics>(loop_, [](Coordinator& coordinator) {
                             return coordinator.jobs().GatherMetrics();
                           }));
   return CatchOutOfMemory(
-      "the metrics", [&]() -> absl::StatusOr<std::string> { return std::move(families).Text(); });
+      "the metrics", [&]() -> absl::StatusOr<std::string> { return std::move(gathered).Text(); });
 }
 
 }  // namespace muster

@@ -128,7 +128,7 @@ v1::GetMetricsReply JobRequests::Metrics() const {
   return reply;
 }
 
-MetricFamilies JobRequests::GatherMetrics() const { return metrics_.Gather(jobs_, members_); }
+GatheredMetrics JobRequests::GatherMetrics() const { return metrics_.Gather(jobs_, members_); }
 
 void JobRequests::NextStatus(const std::string& job_id, uint64_t seen_version,
                              Call<StatusUpdate> call) {

@@ -41,7 +41,8 @@ class JobRequests {
   absl::StatusOr<v1::JobStatus> Describe(const v1::DescribeJobRequest& request);
   v1::GetClusterReply Cluster() const;
   v1::GetMetricsReply Metrics() const;
-  MetricFamilies GatherMetrics() const;
+  // The metrics whose text Metrics returns; making it takes longest, and can be done on any thread.
+  GatheredMetrics GatherMetrics() const;
 
   struct StatusUpdate {
     v1::JobStatus status;

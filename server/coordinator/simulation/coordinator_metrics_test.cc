@@ -1,5 +1,6 @@
 // The families that Prometheus is shown of jobs, daemons and tasks.
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/job/test_jobs.h"
@@ -81,6 +82,18 @@ TEST_F(CoordinatorMetricsTest, CountsJobsAndDaemons) {
                               "# TYPE muster_server_pushed_bytes_total counter\n"
                               "muster_server_pushed_bytes_total{daemon=\"s0\",job_id=\"x\"} 42\n"));
   EXPECT_THAT(text, HasSubstr("muster_build_info{daemon=\"coordinator\",program="));
+}
+
+// The text is made on other threads, while heartbeats go on.
+TEST_F(CoordinatorMetricsTest, TheTextIsOfTheMomentInWhichMetricsWereGathered) {
+  Heartbeat("s0", Pushed(42));
+  GatheredMetrics gathered = cluster_.coordinator().jobs().GatherMetrics();
+  Heartbeat("s0", Pushed(43));
+  cluster_.Kill("s0");
+  cluster_.Pass(kLease + absl::Seconds(1));
+  const std::string text = std::move(gathered).Text();
+  EXPECT_THAT(text, HasSubstr("{daemon=\"s0\",job_id=\"x\"} 42\n"));
+  EXPECT_THAT(text, HasSubstr("muster_daemon_live{daemon=\"s0\",kind=\"server\"} 1\n"));
 }
 
 TEST_F(CoordinatorMetricsTest, ADaemonThatWasDrainedAndStoppedIsNotLost) {
