@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "client/cluster/session.h"
 #include "client/commands/arguments/job_argument.h"
@@ -24,7 +25,8 @@ void AddEvents(CLI::App& app, Session& session) {
                     const absl::Time time = absl::FromUnixMillis(event.unix_ms());
                     Print("%s  %s\n",
                           absl::FormatTime("%Y-%m-%d %H:%M:%E3S", time, absl::LocalTimeZone()),
-                          PrintableLine(event.text()));
+                          // What a program printed comes in lines of its own.
+                          absl::StrReplaceAll(PrintableText(event.text()), {{"\n", "\n    "}}));
                   }
                   return absl::OkStatus();
                 })

@@ -171,10 +171,15 @@ std::string TracebackOf(const v1::JobRecord& record) {
   return std::string(printed);
 }
 
+// Returns the first line of an event; what a program printed may follow it.
+std::string FirstLine(absl::string_view event) {
+  return std::string(event.substr(0, event.find('\n')));
+}
+
 std::string MessageOf(const Job& job) {
   if (IsFinal(job.record.state())) return job.record.message();
-  const std::string& rollback = job.record.last_rollback();
-  const std::string event = job.events.empty() ? rollback : job.events.back().text();
+  const std::string rollback = FirstLine(job.record.last_rollback());
+  const std::string event = job.events.empty() ? rollback : FirstLine(job.events.back().text());
   if (rollback.empty() || event == rollback) return event;
   // The roll-back stays visible: what the job had done since the checkpoint is lost.
   return absl::StrCat(event, " (went back before: ", rollback, ")");
