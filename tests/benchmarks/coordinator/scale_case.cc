@@ -239,9 +239,10 @@ class ScaleCase {
     MUSTER_RETURN_IF_ERROR(fleet_->Mark());
     const int64_t begin = SharedNanoseconds();
     MUSTER_RETURN_IF_ERROR(coordinator_.Start());
-    // A client that never saw the one before.
-    jobs_ = std::make_unique<JobClient>(coordinator_.address(), RpcCredentials::PlainText(),
-                                        JobClient::Patience{.call = kPatience});
+    // A client that never saw the one before, and whose connection comes after all others.
+    jobs_ = std::make_unique<JobClient>(
+        coordinator_.address(), RpcCredentials::PlainText(),
+        JobClient::Patience{.call = kPatience, .unreachable = kPatience});
     v1::JobStatus status;
     MUSTER_RETURN_IF_ERROR(jobs_->Get(running_.back(), status));
     Add("restart", "a status is answered", "s", {SecondsSince(begin, SharedNanoseconds())}, 10);
