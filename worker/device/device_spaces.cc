@@ -29,36 +29,6 @@ absl::StatusOr<std::unique_ptr<DeviceSpaces>> DeviceSpaces::Create(
   return spaces;
 }
 
-float* DeviceSpaces::SpaceOf(DeviceSpace space) const {
-  switch (space) {
-    case DeviceSpace::kWeights:
-      return state_.weights;
-    case DeviceSpace::kFirstMoments:
-      return state_.m;
-    case DeviceSpace::kSecondMoments:
-      return state_.v;
-  }
-  return nullptr;
-}
-
-absl::Status DeviceSpaces::Read(DeviceStream& stream, DeviceSpace space, int tensor,
-                                absl::Span<float> values) {
-  stream.CopyToHost(values.data(), SpaceOf(space) + places_.offset(tensor),
-                    values.size() * sizeof(float));
-  return stream.Synchronize();
-}
-
-absl::Status DeviceSpaces::Write(DeviceStream& stream, DeviceSpace space, int tensor,
-                                 absl::Span<const float> values) {
-  if (space == DeviceSpace::kWeights) {
-    CopyWeights(stream, tensor, values);
-  } else {
-    stream.CopyToDevice(SpaceOf(space) + places_.offset(tensor), values.data(),
-                        values.size() * sizeof(float));
-  }
-  return stream.Synchronize();
-}
-
 void DeviceSpaces::CopyWeights(DeviceStream& stream, int tensor, absl::Span<const float> values) {
   const uint64_t begin = places_.offset(tensor);
   stream.CopyToDevice(state_.weights + begin, values.data(), values.size() * sizeof(float));
@@ -82,7 +52,9 @@ absl::Status DeviceSpaces::WriteInitialValues(DeviceStream& stream, uint64_t see
     if (!specs[t].tied_to.empty()) continue;
     values.resize(specs[t].elements());
     InitialValues(specs[t], seed, 0, absl::MakeSpan(values));
-    MUSTER_RETURN_IF_ERROR(Write(stream, DeviceSpace::kWeights, static_cast<int>(t), values));
+    CopyWeights(stream, static_cast<int>(t), values);
+    // The next tensor's values take their place.
+    MUSTER_RETURN_IF_ERROR(stream.Synchronize());
   }
   return absl::OkStatus();
 }

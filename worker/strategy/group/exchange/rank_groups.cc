@@ -69,6 +69,26 @@ absl::StatusOr<std::unique_ptr<RankGroups>> RankGroups::Create(
   return groups;
 }
 
+absl::Status RankGroups::MoveToDevices(Moved moved, const MakeDeviceCommunicator& make) {
+  const auto replace = [&](std::unique_ptr<Communicator>& group,
+                           Communicator* host) -> absl::Status {
+    if (host == nullptr) return absl::OkStatus();
+    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> device, make(*host));
+    replaced_.push_back(std::exchange(group, std::move(device)));
+    return absl::OkStatus();
+  };
+  if (moved == Moved::kSlices) {
+    Communicator* const others = replicas();
+    MUSTER_RETURN_IF_ERROR(replace(shard_group_, &shard_group()));
+    MUSTER_RETURN_IF_ERROR(replace(replicas_, others));
+  } else if (data_group().size() > 1) {
+    MUSTER_RETURN_IF_ERROR(replace(data_group_, &data_group()));
+  }
+  MUSTER_RETURN_IF_ERROR(replace(tensor_group_, tensor_group_.get()));
+  MUSTER_RETURN_IF_ERROR(replace(stage_group_, stage_group_.get()));
+  return replace(tied_group_, tied_group_.get());
+}
+
 Communicator* RankGroups::replicas() {
   if (mesh_.size(Axis::kReplica) == 1) return nullptr;
   return replicas_ == nullptr ? &data_group() : replicas_.get();

@@ -73,22 +73,29 @@ KeptShard::KeptShard(const v1::TaskOrder& order, const v1::TablesSchema& schema,
 KeptShard::~KeptShard() = default;
 
 absl::optional<uint64_t> KeptShard::clock() const {
-  if (content_ == StateContent::kNothing) return absl::nullopt;
+  if (content_ == StateContent::kNothing && !handed_over_) return absl::nullopt;
   return state_->clock();
 }
 
-void KeptShard::HandOver() {
+void KeptShard::Forget() {
   content_ = StateContent::kNothing;
+  handed_over_ = false;
   state_->ReleaseValues();
+}
+
+void KeptShard::HandOver() {
+  Forget();
+  handed_over_ = true;
 }
 
 absl::Status KeptShard::TakeBack(absl::FunctionRef<absl::Status(ShardState& state)> copy) {
   state_->AllocateValues();
   const absl::Status status = copy(*state_);
   if (!status.ok()) {
-    HandOver();
+    Forget();
     return status;
   }
+  handed_over_ = false;
   content_ = StateContent::kWhole;
   return absl::OkStatus();
 }

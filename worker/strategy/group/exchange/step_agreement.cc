@@ -1,0 +1,101 @@
+#include "worker/strategy/group/exchange/step_agreement.h"
+
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+#include "common/base/status_macros.h"
+
+namespace muster {
+namespace {
+
+CollectiveCall AllGather(DType dtype, const void* in, void* out, absl::Duration timeout,
+                         absl::string_view label) {
+  CollectiveCall call;
+  call.kind = Collective::kAllGather;
+  call.dtype = dtype;
+  call.in = in;
+  call.out = out;
+  call.timeout = timeout;
+  call.label = label;
+  return call;
+}
+
+}  // namespace
+
+StepAgreement::StepAgreement(Communicator& world, Options options)
+    : world_(world), options_(std::move(options)) {}
+
+StepAgreement::~StepAgreement() {
+  if (examples_sum_ == nullptr) return;
+  world_.Abort("a step was given up with the sum of its examples under way");
+  examples_sum_->Wait(absl::InfiniteDuration()).IgnoreError();
+}
+
+void StepAgreement::BeforeBackward(uint64_t examples, SeriesPosition position) {
+  examples_ += examples;
+  if (options_.extent == Extent::kAll || position != SeriesPosition::kLast) return;
+  summed_examples_ = static_cast<double>(examples_);
+  if (world_.size() == 1) return;
+  before_sum_ = world_.traffic();
+  CollectiveCall sum;
+  sum.kind = Collective::kAllReduce;
+  sum.reduction = Reduction::kSum;
+  sum.dtype = DType::kF64;
+  sum.in = sum.out = &summed_examples_;
+  sum.count = 1;
+  sum.timeout = options_.timeout;
+  sum.label = "examples of the step";
+  examples_sum_ = world_.Start(sum);
+}
+
+void StepAgreement::CountSince(const CollectiveTraffic& before) {
+  const CollectiveTraffic now = world_.traffic();
+  traffic_.sent += now.sent - before.sent;
+  traffic_.received += now.received - before.received;
+}
+
+absl::StatusOr<StepTotal> StepAgreement::Run(int overflowed, absl::Span<const double> cells) {
+  StepTotal total;
+  if (options_.extent == Extent::kAll) {
+    const CollectiveTraffic before = world_.traffic();
+    MUSTER_RETURN_IF_ERROR(GatherAll(overflowed, cells, total));
+    CountSince(before);
+    return total;
+  }
+  if (examples_sum_ != nullptr) {
+    MUSTER_RETURN_IF_ERROR(std::exchange(examples_sum_, nullptr)->Wait(absl::InfiniteDuration()));
+    CountSince(before_sum_);
+  }
+  total.examples = static_cast<uint64_t>(summed_examples_);
+  return total;
+}
+
+absl::Status StepAgreement::GatherAll(int overflowed, absl::Span<const double> cells,
+                                      StepTotal& total) {
+  const size_t ranks = world_.size();
+  const int64_t head[] = {options_.counts_examples ? static_cast<int64_t>(examples_) : 0,
+                          overflowed};
+  heads_.resize(ranks * std::size(head));
+  CollectiveCall gather =
+      AllGather(DType::kInt64, head, heads_.data(), options_.timeout, "examples and overflows");
+  gather.count = std::size(head);
+  MUSTER_RETURN_IF_ERROR(world_.Run(gather));
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const int64_t* const other = &heads_[rank * std::size(head)];
+    total.examples += other[0];
+    const int first = static_cast<int>(other[1]);
+    if (first < 0) continue;
+    if (total.overflowed < 0 || first < total.overflowed) total.overflowed = first;
+  }
+  const std::vector<size_t>& counts = options_.cells_by_rank;
+  cells_.resize(std::accumulate(counts.begin(), counts.end(), size_t{0}));
+  if (cells_.empty()) return absl::OkStatus();
+  gather = AllGather(DType::kF64, cells.data(), cells_.data(), options_.timeout, "norms of cells");
+  gather.counts = counts;
+  MUSTER_RETURN_IF_ERROR(world_.Run(gather));
+  total.cells = cells_;
+  return absl::OkStatus();
+}
+
+}  // namespace muster
