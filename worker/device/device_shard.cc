@@ -13,7 +13,6 @@
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/device/await_device.h"
-#include "worker/device/await_device_memory.h"
 #include "worker/device/device_memory_plan.h"
 #include "worker/strategy/group/gradients/bucket_plan.h"
 
@@ -28,15 +27,27 @@ int TensorCommunicators(const DeviceOptions& options) {
   return options.shape.kv_heads > 1 && options.shape.kv_heads < ranks ? 2 : 1;
 }
 
-// Adds a block's sums to those whose squares count: what lower tensor ranks have, too, is theirs.
-void AddSums(const DenseLayout::Block& block, absl::Span<const float> sums,
-             DeviceUpdateArrays& arrays) {
-  if (block.repeated) return;
-  if (arrays.sums.empty() || arrays.sums.back().end() != sums.begin()) {
-    arrays.sums.push_back(sums);
-  } else {
-    arrays.sums.back() = {arrays.sums.back().data(), arrays.sums.back().size() + sums.size()};
+// Adds elements of one optimizer group to what steps move, and their sums to those whose squares
+// count, unless lower tensor ranks have them, too. What continues the last ones becomes part of
+// them.
+void Add(DeviceUpdateArrays::Stretch more, bool repeated, DeviceUpdateArrays& arrays) {
+  const float* const sums = more.arrays.gradient;
+  if (!repeated && !arrays.sums.empty() && arrays.sums.back().end() == sums) {
+    absl::Span<const float>& last = arrays.sums.back();
+    last = {last.data(), last.size() + more.elements};
+  } else if (!repeated) {
+    arrays.sums.emplace_back(sums, more.elements);
   }
+  if (!arrays.stretches.empty()) {
+    DeviceUpdateArrays::Stretch& last = arrays.stretches.back();
+    if (last.weight_decay == more.weight_decay && last.arrays.gradient + last.elements == sums &&
+        last.arrays.weights + last.elements == more.arrays.weights &&
+        last.arrays.m + last.elements == more.arrays.m) {
+      last.elements += more.elements;
+      return;
+    }
+  }
+  arrays.stretches.push_back(std::move(more));
 }
 
 }  // namespace
@@ -93,20 +104,8 @@ absl::Status DeviceShard::Enter(RankGroups& groups) {
   MUSTER_ASSIGN_OR_RETURN(passes_, DevicePasses::Create(options_.shape, options_.compute, extents));
   MUSTER_ASSIGN_OR_RETURN(
       ops_, DeviceSliceOps::Create([this]() -> DeviceStream& { return passes_->stream(); }));
-  if (divides()) return AllocateSlices();
   MUSTER_ASSIGN_OR_RETURN(
       spaces_, DeviceSpaces::Create(places_, options_.compute, extents, passes_->stream()));
-  return absl::OkStatus();
-}
-
-absl::Status DeviceShard::AllocateSlices() {
-  DeviceExtents extents;
-  extents.activations.type = options_.compute.type;
-  extents.shard = options_.compute.shard;
-  const size_t bytes = PlanDeviceState(extents, nullptr).bytes.total;
-  MUSTER_ASSIGN_OR_RETURN(buffer_, AllocateDeviceMemory(bytes));
-  passes_->stream().Fill(buffer_.data(), 0, bytes);
-  slices_ = PlanDeviceState(extents, buffer_.data());
   return absl::OkStatus();
 }
 
@@ -119,7 +118,6 @@ void DeviceShard::Leave() {
   ops_ = nullptr;
   passes_ = nullptr;
   spaces_ = nullptr;
-  buffer_ = DeviceBuffer();
 }
 
 absl::Status DeviceShard::MakeCall(Communicator& group, const CollectiveCall& call) {
@@ -128,18 +126,18 @@ absl::Status DeviceShard::MakeCall(Communicator& group, const CollectiveCall& ca
 }
 
 ShardPlace::Replica DeviceShard::replica() {
-  return {.space = {spaces_->state().gradients, places_.elements()},
+  return {.space = {memory().gradients, places_.elements()},
           .gradients = spaces_->gradients(),
           .parameters = spaces_->parameters()};
 }
 
 absl::Span<float> DeviceShard::sums() {
-  return {slices_.gradients, static_cast<size_t>(options_.compute.shard->sums)};
+  return {memory().gradients, static_cast<size_t>(options_.compute.shard->sums)};
 }
 
 void DeviceShard::PlaceWeights(absl::Span<float* const> places) {
   weights_.clear();
-  float* own = slices_.weights;
+  float* own = memory().weights;
   const absl::Span<const ShardLayout::Part> parts = kept_.state().shard_layout().parts();
   for (size_t part = 0; part < places.size(); ++part) {
     const size_t elements = parts[part].slice;
@@ -156,29 +154,33 @@ std::unique_ptr<LowPrecisionCopies> DeviceShard::MakeCopies(absl::Span<const Ten
   if (!divides()) return nullptr;
   return std::make_unique<LowPrecisionCopies>(
       TensorsReadOnDevices(tensors, options_.compute.type), held,
-      LowPrecisionCopiesPlace{.memory = slices_.rounded, .ops = [this]() -> Ops& {
+      LowPrecisionCopiesPlace{.memory = memory().rounded, .ops = [this]() -> Ops& {
                                 passes_->stream();
                                 return passes_->ops();
                               }});
 }
 
-std::vector<DeviceShard::Stretch> DeviceShard::StretchesOf(
-    const ShardLayout::OwnedBlock& owned) const {
-  if (divides()) {
-    const uint32_t part = owned.block.part;
-    const uint64_t in_slice =
-        owned.slice_begin - kept_.state().shard_layout().parts()[part].slice_begin;
-    return {{owned.block.elements(), weights_[part].data() + in_slice,
-             slices_.m + owned.slice_begin, slices_.v + owned.slice_begin}};
-  }
-  std::vector<Stretch> stretches;
-  const DeviceState& state = spaces_->state();
-  for (const DenseLayout::Piece& piece : owned.block.pieces) {
-    const uint64_t begin = places_.offset(piece.tensor) + piece.begin;
-    stretches.push_back(
-        {piece.end - piece.begin, state.weights + begin, state.m + begin, state.v + begin});
-  }
-  return stretches;
+DeviceUpdateArrays::Stretch DeviceShard::StretchAt(uint64_t begin, uint64_t elements) const {
+  const DeviceState& state = memory();
+  DeviceUpdateArrays::Stretch stretch;
+  stretch.elements = static_cast<int64_t>(elements);
+  stretch.arrays.gradient = state.gradients + begin;
+  stretch.arrays.weights = state.weights + begin;
+  stretch.arrays.m = state.m + begin;
+  stretch.arrays.v = state.v + begin;
+  if (divides() || state.rounded == nullptr) return stretch;
+  const DType type = options_.compute.type;
+  stretch.arrays.rounded_type = type;
+  stretch.arrays.rounded = static_cast<std::byte*>(state.rounded) + begin * SizeOf(type);
+  return stretch;
+}
+
+DeviceUpdateArrays::Stretch DeviceShard::StretchOf(const ShardLayout::OwnedBlock& owned) const {
+  DeviceUpdateArrays::Stretch stretch = StretchAt(owned.slice_begin, owned.block.elements());
+  const uint32_t part = owned.block.part;
+  const uint64_t begin = kept_.state().shard_layout().parts()[part].slice_begin;
+  stretch.arrays.weights = weights_[part].data() + (owned.slice_begin - begin);
+  return stretch;
 }
 
 void DeviceShard::ForEachSpan(
@@ -191,70 +193,50 @@ void DeviceShard::ForEachSpan(
     const absl::Span<float> m = values.optimizer_state.subspan(2 * owned.slice_begin, elements);
     const absl::Span<float> v =
         values.optimizer_state.subspan(2 * owned.slice_begin + elements, elements);
+    const auto copy_at = [&](uint64_t at, const DeviceUpdateArrays::Stretch& to) {
+      copy(weights.subspan(at, to.elements), to.arrays.weights);
+      copy(m.subspan(at, to.elements), to.arrays.m);
+      copy(v.subspan(at, to.elements), to.arrays.v);
+    };
+    if (divides()) {
+      copy_at(0, StretchOf(owned));
+      continue;
+    }
     uint64_t at = 0;
-    for (const Stretch& stretch : StretchesOf(owned)) {
-      copy(weights.subspan(at, stretch.elements), stretch.weights);
-      copy(m.subspan(at, stretch.elements), stretch.m);
-      copy(v.subspan(at, stretch.elements), stretch.v);
-      at += stretch.elements;
+    for (const DenseLayout::Piece& piece : owned.block.pieces) {
+      const uint64_t count = piece.end - piece.begin;
+      copy_at(at, StretchAt(places_.offset(piece.tensor) + piece.begin, count));
+      at += count;
     }
   }
 }
 
-DeviceUpdateArrays DeviceShard::ArraysOfSpaces() const {
-  const DeviceState& state = spaces_->state();
-  const DType type = options_.compute.type;
+DeviceUpdateArrays DeviceShard::ArraysOf(absl::Span<const absl::Span<float>> sums) const {
   DeviceUpdateArrays arrays;
-  arrays.state = state;
-  for (const auto& [begin, end] : places_.counted()) {
-    arrays.sums.emplace_back(state.gradients + begin, end - begin);
+  arrays.state = memory();
+  const auto add = [&arrays](const DenseLayout::Block& block, DeviceUpdateArrays::Stretch stretch) {
+    stretch.weight_decay = block.weight_decay;
+    Add(std::move(stretch), block.repeated, arrays);
+  };
+  if (!divides()) {
+    for (const DenseLayout::Block& block : places_.layout().blocks()) {
+      add(block, StretchAt(block.begin, block.elements()));
+    }
+    return arrays;
   }
-  for (const DeviceParameters::GroupStretch& group : places_.group_stretches()) {
-    DeviceUpdateArrays::Stretch& stretch = arrays.stretches.emplace_back();
-    stretch.elements = static_cast<int64_t>(group.end - group.begin);
-    stretch.weight_decay = group.weight_decay;
-    stretch.arrays.gradient = state.gradients + group.begin;
-    stretch.arrays.weights = state.weights + group.begin;
-    stretch.arrays.m = state.m + group.begin;
-    stretch.arrays.v = state.v + group.begin;
-    if (state.rounded == nullptr) continue;
-    stretch.arrays.rounded_type = type;
-    stretch.arrays.rounded = static_cast<std::byte*>(state.rounded) + group.begin * SizeOf(type);
-  }
-  return arrays;
-}
-
-DeviceUpdateArrays DeviceShard::ArraysOfSlices(absl::Span<const absl::Span<float>> sums) const {
-  DeviceUpdateArrays arrays;
-  arrays.state = slices_;
-  absl::optional<uint32_t> last_part;
   const ShardState& state = kept_.state();
   for (const ShardLayout::OwnedBlock& owned : state.owned_blocks()) {
     const uint32_t part = owned.block.part;
-    const uint64_t in_slice = owned.slice_begin - state.shard_layout().parts()[part].slice_begin;
-    const Stretch own = StretchesOf(owned)[0];
-    AddSums(owned.block, sums[part].subspan(in_slice, own.elements), arrays);
-    // Neighbouring blocks of one group are one stretch.
-    if (last_part == part && arrays.stretches.back().weight_decay == owned.block.weight_decay) {
-      arrays.stretches.back().elements += static_cast<int64_t>(own.elements);
-      continue;
-    }
-    last_part = part;
-    DeviceUpdateArrays::Stretch& stretch = arrays.stretches.emplace_back();
-    stretch.elements = static_cast<int64_t>(own.elements);
-    stretch.weight_decay = owned.block.weight_decay;
-    stretch.arrays.gradient = sums[part].data() + in_slice;
-    stretch.arrays.weights = own.weights;
-    stretch.arrays.m = own.m;
-    stretch.arrays.v = own.v;
+    DeviceUpdateArrays::Stretch stretch = StretchOf(owned);
+    stretch.arrays.gradient =
+        sums[part].data() + (owned.slice_begin - state.shard_layout().parts()[part].slice_begin);
+    add(owned.block, std::move(stretch));
   }
   return arrays;
 }
 
 absl::Status DeviceShard::Fill(ShardState& state, absl::Span<const absl::Span<float>> sums) {
-  MUSTER_ASSIGN_OR_RETURN(
-      update_, DeviceUpdate::Create(options_, *passes_,
-                                    divides() ? ArraysOfSlices(sums) : ArraysOfSpaces()));
+  MUSTER_ASSIGN_OR_RETURN(update_, DeviceUpdate::Create(options_, *passes_, ArraysOf(sums)));
   DeviceStream& stream = passes_->stream();
   ForEachSpan(state, [&stream](absl::Span<float> host, float* device) {
     stream.CopyToDevice(device, host.data(), host.size() * sizeof(float));
@@ -300,9 +282,9 @@ absl::Status DeviceShard::Decide(const GradientSums& sums, StepOutcome& outcome)
   if (extent() == StepAgreement::Extent::kAll) {
     step.squares = std::accumulate(sums.cells.begin(), sums.cells.end(), 0.0);
   }
-  MUSTER_ASSIGN_OR_RETURN(const DeviceUpdateResult result, update_->Run(step));
-  if (!result.skipped) {
-    outcome.norm = result.gradient_norm;
+  MUSTER_ASSIGN_OR_RETURN(const GradientControl control, update_->Run(step));
+  if (control.skip == 0) {
+    outcome.norm = control.norm;
   } else if (sums.examples > 0) {
     outcome.overflowed = StepOutcome::kSomeTensor;
   }

@@ -95,27 +95,20 @@ class DeviceShard final : public ShardPlace {
   void Apply(const GradientSums& sums, const StepOutcome& outcome) override;
 
  private:
-  // Where the device has some of a block's elements, one after another.
-  struct Stretch {
-    uint64_t elements = 0;
-    float* weights = nullptr;
-    float* m = nullptr;
-    float* v = nullptr;
-  };
-
   DeviceShard(const v1::TablesSchema& schema, const DeviceOptions& options, DeviceParameters places,
               MakeDeviceCommunicator make, KeptShard& kept);
 
   bool divides() const { return options_.compute.shard.has_value(); }
   absl::Status MoveGroups(RankGroups& groups);
-  absl::Status AllocateSlices();
-  std::vector<Stretch> StretchesOf(const ShardLayout::OwnedBlock& owned) const;
+  const DeviceState& memory() const { return spaces_->state(); }
+  // Returns where the device has `elements` of a flat space, or of a slice of the rank.
+  DeviceUpdateArrays::Stretch StretchAt(uint64_t begin, uint64_t elements) const;
+  DeviceUpdateArrays::Stretch StretchOf(const ShardLayout::OwnedBlock& owned) const;
   // Calls `copy` for all values of a state in the host's memory, and where the device has them.
   void ForEachSpan(ShardState& state,
                    absl::FunctionRef<void(absl::Span<float> host, float* device)> copy) const;
-  // Return what steps read and write.
-  DeviceUpdateArrays ArraysOfSpaces() const;
-  DeviceUpdateArrays ArraysOfSlices(absl::Span<const absl::Span<float>> sums) const;
+  // Returns what steps read and write, given the sums of slices by part.
+  DeviceUpdateArrays ArraysOf(absl::Span<const absl::Span<float>> sums) const;
 
   const std::unique_ptr<const v1::TablesSchema> schema_;
   const DeviceOptions options_;
@@ -125,10 +118,7 @@ class DeviceShard final : public ShardPlace {
 
   std::unique_ptr<DevicePasses> passes_;
   std::unique_ptr<DeviceSliceOps> ops_;
-  // Of a whole replica; otherwise the memory of slices.
   std::unique_ptr<DeviceSpaces> spaces_;
-  DeviceBuffer buffer_;
-  DeviceState slices_;
   // By part: this rank's f32 weights, wherever they lie.
   std::vector<absl::Span<float>> weights_;
   std::vector<absl::Span<const float>> readable_weights_;

@@ -15,6 +15,7 @@ absl::StatusOr<std::unique_ptr<DeviceSpaces>> DeviceSpaces::Create(
   MUSTER_ASSIGN_OR_RETURN(spaces->buffer_, AllocateDeviceMemory(bytes));
   stream.Fill(spaces->buffer_.data(), 0, bytes);
   const DeviceState& state = spaces->state_ = PlanDeviceState(extents, spaces->buffer_.data());
+  if (extents.shard.has_value()) return spaces;
   const size_t tensors = spaces->places_.tensors().specs.size();
   for (int t = 0; t < static_cast<int>(tensors); ++t) {
     const uint64_t offset = spaces->places_.offset(t);

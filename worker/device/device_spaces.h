@@ -19,7 +19,8 @@
 
 namespace muster {
 
-// The flat spaces of a transformer's parameters on a device: weights, which have copies in 16 bits
+// The memory of a transformer's parameters on a device. Of a shard, its slices
+// (DeviceExtents::shard); otherwise flat spaces: weights, which have copies in 16 bits
 // where these are computed with, gradients and, where the optimizer is here, Adam's moments. All
 // are 0 at first. Used by one thread, by way of one stream.
 class DeviceSpaces {
@@ -33,7 +34,7 @@ class DeviceSpaces {
   const DeviceParameters& places() const { return places_; }
   const DeviceState& state() const { return state_; }
 
-  // By tensor. The addresses never change.
+  // By tensor; empty for slices of a shard. The addresses never change.
   ModelParameters parameters() const { return {weights_, rounded_}; }
   GradientSpans gradients() const { return gradients_; }
 

@@ -16,6 +16,7 @@
 #include "worker/nn/diverged_error.h"
 #include "worker/strategy/blocked_time.h"
 #include "worker/strategy/global_norm.h"
+#include "worker/strategy/group/exchange/array_calls.h"
 #include "worker/strategy/group/gradients/tied_sums.h"
 #include "worker/strategy/group/host_shard.h"
 
@@ -164,8 +165,15 @@ std::vector<const FlightRecorder*> ShardedStrategy::recorders() const {
   std::vector<const FlightRecorder*> recorders = groups_->recorders();
   if (rows_->recorder() != nullptr) recorders.push_back(rows_->recorder());
   if (!joined()) return recorders;
-  for (const FlightRecorder* recorder : exchange_->recorders()) recorders.push_back(recorder);
+  if (TensorRanks* const peers = exchange_->tensor_ranks(); peers != nullptr) {
+    for (const FlightRecorder* recorder : peers->recorders()) recorders.push_back(recorder);
+  }
   return recorders;
+}
+
+CollectiveTraffic ShardedStrategy::TensorTraffic() const {
+  const TensorRanks* const peers = exchange_->tensor_ranks();
+  return peers == nullptr ? CollectiveTraffic() : peers->traffic();
 }
 
 absl::Status ShardedStrategy::TakeBack() {
@@ -280,7 +288,7 @@ absl::Status ShardedStrategy::BeginStep(uint64_t clock) {
   }
   rows_->BeginStep();
   agreement_->BeginStep();
-  tensor_counted_ = exchange_->tensor_traffic();
+  tensor_counted_ = TensorTraffic();
   stage_counted_ = groups_->stage_traffic();
   agreement_counted_ = agreement_->traffic();
   MUSTER_RETURN_IF_ERROR(exchange_->BeginStep(counted_));
@@ -354,7 +362,7 @@ void ShardedStrategy::CountAgreement() {
   for (const CollectiveTraffic& traffic : {agreed, rows_->step_traffic()}) {
     Add(traffic, counters_.other_bytes_sent, counters_.other_bytes_received);
   }
-  Add(Since(exchange_->tensor_traffic(), tensor_counted_), counters_.tensor_bytes_sent,
+  Add(Since(TensorTraffic(), tensor_counted_), counters_.tensor_bytes_sent,
       counters_.tensor_bytes_received);
   Add(Since(groups_->stage_traffic(), stage_counted_), counters_.stage_bytes_sent,
       counters_.stage_bytes_received);
@@ -370,15 +378,8 @@ absl::StatusOr<double> ShardedStrategy::CloseServers(const GradientSums& sums) {
   const BlockedTime blocked(clock_, counters_.exposed_seconds);
   double scale =
       closed.ok() ? servers_->last_clipping_scale() : std::numeric_limits<double>::quiet_NaN();
-  CollectiveCall broadcast;
-  broadcast.kind = Collective::kBroadcast;
-  broadcast.dtype = DType::kF64;
-  broadcast.in = &scale;
-  broadcast.out = &scale;
-  broadcast.count = 1;
-  broadcast.timeout = options_.timeout;
-  broadcast.label = "clipping scale";
-  MUSTER_RETURN_IF_ERROR(groups_->world().Run(broadcast));
+  MUSTER_RETURN_IF_ERROR(groups_->world().Run(
+      Broadcast(/*root=*/0, absl::MakeSpan(&scale, 1), options_.timeout, "clipping scale")));
   CountTraffic(counters_.other_bytes_sent, counters_.other_bytes_received);
   if (!closed.ok()) return closed;
   if (std::isnan(scale)) {

@@ -154,9 +154,13 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
     return groups_ == nullptr ? nullptr : &groups_->world();
   }
   TrainingState& state() override { return *this; }
+  Strategy& strategy() { return *this; }
   // Returns the ranks that compute the model together with this one; null when there are none or no
   // group is joined. Lives until Leave.
-  TensorGroup* tensor_group() { return exchange_ == nullptr ? nullptr : exchange_->tensor_group(); }
+  TensorGroup* tensor_group() {
+    TensorRanks* const peers = joined() ? exchange_->tensor_ranks() : nullptr;
+    return peers == nullptr ? nullptr : &peers->group();
+  }
   // Returns the communicator of the stages of a pipeline, for messages between these; null when
   // there is one stage or no group is joined. Lives until Leave.
   Communicator* stage_group() { return groups_ == nullptr ? nullptr : groups_->stage_group(); }
@@ -228,6 +232,8 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   std::string NameOfOverflow(const StepOutcome& outcome) const;
   // Makes a step of which this rank has the sums, in its shard and its copies.
   absl::Status MakeStep(const StepOutcome& outcome);
+  // Returns the traffic among tensor ranks.
+  CollectiveTraffic TensorTraffic() const;
   // Counts the agreement's traffic, and what else moved beside weights and gradients.
   void CountAgreement();
   // Counts the traffic since the last count.

@@ -14,7 +14,7 @@ absl::StatusOr<std::unique_ptr<ShardExchange>> ShardExchange::Create(
     const ShardExchangeOptions& options, const Clock& clock, double& exposed_seconds) {
   std::unique_ptr<ShardExchange> exchange(
       new ShardExchange(groups, place, state, options, clock, exposed_seconds));
-  MUSTER_RETURN_IF_ERROR(exchange->MakeTensorGroup());
+  MUSTER_RETURN_IF_ERROR(exchange->MakeTensorRanks());
   MUSTER_RETURN_IF_ERROR(options.holding.gradients.has_value() ? exchange->MakeSlices()
                                                                : exchange->MakeReplica());
   exchange->copies_ = place.MakeCopies(state.tables().tensors, exchange->held_);
@@ -52,20 +52,17 @@ ShardExchange::~ShardExchange() {
   place_.PlaceWeights({});
 }
 
-absl::Status ShardExchange::MakeTensorGroup() {
-  Communicator* const group = groups_.tensor_group();
-  if (group == nullptr) return absl::OkStatus();
-  const auto run = [this](Communicator& communicator, const CollectiveCall& call) {
+absl::Status ShardExchange::MakeTensorRanks() {
+  TensorRanks::Options peers;
+  peers.divides_tokens = options_.divides_tokens;
+  peers.timeout = options_.reducing.timeout;
+  peers.ops = &place_.ops();
+  peers.run = [this](Communicator& communicator, const CollectiveCall& call) {
     const BlockedTime blocked(clock_, exposed_seconds_);
     return place_.MakeCall(communicator, call);
   };
-  tensor_group_ = std::make_unique<CommunicatorTensorGroup>(*group, options_.reducing.timeout, run);
-  MUSTER_ASSIGN_OR_RETURN(shared_gradients_,
-                          SharedGradients::Create(*group, sharded_.tensors,
-                                                  {.divides_tokens = options_.divides_tokens,
-                                                   .timeout = options_.reducing.timeout,
-                                                   .ops = &place_.ops(),
-                                                   .run = run}));
+  MUSTER_ASSIGN_OR_RETURN(tensor_ranks_,
+                          TensorRanks::Create(groups_.tensor_group(), sharded_.tensors, peers));
   return absl::OkStatus();
 }
 
@@ -160,8 +157,8 @@ Accumulation ShardExchange::GradientStore() const {
 absl::Status ShardExchange::GradientReady(int unit) {
   const bool leaves = options_.holding.gradients == UnitPlaces::Holding::kInFlight ||
                       position_ == SeriesPosition::kLast;
-  if (shared_gradients_ != nullptr && leaves) {
-    MUSTER_RETURN_IF_ERROR(shared_gradients_->Sum(unit, gradients()));
+  if (tensor_ranks_ != nullptr && leaves) {
+    MUSTER_RETURN_IF_ERROR(tensor_ranks_->Sum(unit, gradients()));
     MUSTER_RETURN_IF_ERROR(place_.status());
   }
   if (scatterer_ != nullptr) {
@@ -210,19 +207,6 @@ absl::Status ShardExchange::GatherSome() {
     MUSTER_RETURN_IF_ERROR(gatherer_->Await(unit));
   }
   return AwaitAll();
-}
-
-CollectiveTraffic ShardExchange::tensor_traffic() const {
-  if (shared_gradients_ == nullptr) return {};
-  CollectiveTraffic traffic = shared_gradients_->traffic();
-  traffic.sent += groups_.tensor_group()->traffic().sent;
-  traffic.received += groups_.tensor_group()->traffic().received;
-  return traffic;
-}
-
-std::vector<const FlightRecorder*> ShardExchange::recorders() const {
-  if (shared_gradients_ == nullptr) return {};
-  return shared_gradients_->recorders();
 }
 
 }  // namespace muster

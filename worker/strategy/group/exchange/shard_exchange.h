@@ -15,12 +15,11 @@
 #include "worker/collectives/communicator.h"
 #include "worker/nn/low_precision_copies.h"
 #include "worker/nn/tensor_group.h"
-#include "worker/parallel/communicator_tensor_group.h"
 #include "worker/strategy/group/exchange/rank_groups.h"
 #include "worker/strategy/group/gradients/bucket_plan.h"
 #include "worker/strategy/group/gradients/gradient_reducer.h"
 #include "worker/strategy/group/gradients/gradient_scatterer.h"
-#include "worker/strategy/group/gradients/shared_gradients.h"
+#include "worker/strategy/group/gradients/tensor_ranks.h"
 #include "worker/strategy/group/gradients/tied_sums.h"
 #include "worker/strategy/group/gradients/weight_gatherer.h"
 #include "worker/strategy/group/shard_place.h"
@@ -57,7 +56,8 @@ class ShardExchange {
   // Other calls that are under way end in Abort, on all ranks. Moves weights back to the place.
   ~ShardExchange();
 
-  TensorGroup* tensor_group() { return tensor_group_.get(); }
+  // Returns the ranks that compute the model together with this one; null: it is alone.
+  TensorRanks* tensor_ranks() const { return tensor_ranks_.get(); }
   ModelParameters parameters() const { return copies_ == nullptr ? held_ : copies_->parameters(); }
   GradientSpans gradients() const {
     return scatterer_ != nullptr ? scatterer_->gradients() : GradientSpans(gradients_);
@@ -87,10 +87,6 @@ class ShardExchange {
   // Gathers until all memory of weights has some.
   absl::Status GatherSome();
 
-  // Returns the traffic among tensor ranks; and the records of calls of groups made here.
-  CollectiveTraffic tensor_traffic() const;
-  std::vector<const FlightRecorder*> recorders() const;
-
  private:
   ShardExchange(RankGroups& groups, ShardPlace& place, const ShardState& state,
                 const ShardExchangeOptions& options, const Clock& clock, double& exposed_seconds);
@@ -99,7 +95,7 @@ class ShardExchange {
   bool whole() const { return options_.holding.weights == UnitPlaces::Holding::kWhole; }
 
   // Make what moves gradients and weights; collective calls.
-  absl::Status MakeTensorGroup();
+  absl::Status MakeTensorRanks();
   absl::Status MakeReplica();
   absl::Status MakeSlices();
   // Moves f32 weights to where they are gathered, if they are held whole, so that there is no
@@ -116,9 +112,8 @@ class ShardExchange {
   const Clock& clock_;
   double& exposed_seconds_;
 
-  // Null unless there are several tensor ranks.
-  std::unique_ptr<CommunicatorTensorGroup> tensor_group_;
-  std::unique_ptr<SharedGradients> shared_gradients_;
+  // Null unless there are several.
+  std::unique_ptr<TensorRanks> tensor_ranks_;
   // Null unless another stage has some of this rank's tensors, too.
   std::unique_ptr<TiedSums> tied_sums_;
   // Without a ZeRO stage there is the reducer alone, or nothing for a rank alone on a device; with

@@ -5,24 +5,9 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "worker/strategy/group/exchange/array_calls.h"
 
 namespace muster {
-namespace {
-
-CollectiveCall AllGather(DType dtype, const void* in, void* out, absl::Duration timeout,
-                         absl::string_view label) {
-  CollectiveCall call;
-  call.kind = Collective::kAllGather;
-  call.dtype = dtype;
-  call.in = in;
-  call.out = out;
-  call.timeout = timeout;
-  call.label = label;
-  return call;
-}
-
-}  // namespace
-
 StepAgreement::StepAgreement(Communicator& world, Options options)
     : world_(world), options_(std::move(options)) {}
 
@@ -38,15 +23,8 @@ void StepAgreement::BeforeBackward(uint64_t examples, SeriesPosition position) {
   summed_examples_ = static_cast<double>(examples_);
   if (world_.size() == 1) return;
   before_sum_ = world_.traffic();
-  CollectiveCall sum;
-  sum.kind = Collective::kAllReduce;
-  sum.reduction = Reduction::kSum;
-  sum.dtype = DType::kF64;
-  sum.in = sum.out = &summed_examples_;
-  sum.count = 1;
-  sum.timeout = options_.timeout;
-  sum.label = "examples of the step";
-  examples_sum_ = world_.Start(sum);
+  examples_sum_ = world_.Start(
+      Sum(absl::MakeSpan(&summed_examples_, 1), options_.timeout, "examples of the step"));
 }
 
 void StepAgreement::CountSince(const CollectiveTraffic& before) {
@@ -77,10 +55,8 @@ absl::Status StepAgreement::GatherAll(int overflowed, absl::Span<const double> c
   const int64_t head[] = {options_.counts_examples ? static_cast<int64_t>(examples_) : 0,
                           overflowed};
   heads_.resize(ranks * std::size(head));
-  CollectiveCall gather =
-      AllGather(DType::kInt64, head, heads_.data(), options_.timeout, "examples and overflows");
-  gather.count = std::size(head);
-  MUSTER_RETURN_IF_ERROR(world_.Run(gather));
+  MUSTER_RETURN_IF_ERROR(world_.Run(AllGather(absl::MakeConstSpan(head), heads_.data(),
+                                              options_.timeout, "examples and overflows")));
   for (size_t rank = 0; rank < ranks; ++rank) {
     const int64_t* const other = &heads_[rank * std::size(head)];
     total.examples += other[0];
@@ -91,7 +67,7 @@ absl::Status StepAgreement::GatherAll(int overflowed, absl::Span<const double> c
   const std::vector<size_t>& counts = options_.cells_by_rank;
   cells_.resize(std::accumulate(counts.begin(), counts.end(), size_t{0}));
   if (cells_.empty()) return absl::OkStatus();
-  gather = AllGather(DType::kF64, cells.data(), cells_.data(), options_.timeout, "norms of cells");
+  CollectiveCall gather = AllGather(cells, cells_.data(), options_.timeout, "norms of cells");
   gather.counts = counts;
   MUSTER_RETURN_IF_ERROR(world_.Run(gather));
   total.cells = cells_;
