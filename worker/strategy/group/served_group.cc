@@ -95,9 +95,7 @@ absl::StatusOr<uint64_t> ServedGroup::Least(absl::string_view what, uint64_t val
   const CollectiveTraffic before = TensorTraffic();
   MUSTER_RETURN_IF_ERROR(
       (data_rank_ != nullptr ? *data_rank_ : *groups_->tensor_group()).Run(call));
-  const CollectiveTraffic after = TensorTraffic();
-  tensor_uncounted_.sent += after.sent - before.sent;
-  tensor_uncounted_.received += after.received - before.received;
+  Add(Since(before, TensorTraffic()), tensor_uncounted_.sent, tensor_uncounted_.received);
   return static_cast<uint64_t>(least);
 }
 
@@ -122,12 +120,10 @@ CollectiveTraffic ServedGroup::TensorTraffic() const {
 }
 
 void ServedGroup::AddTo(StrategyCounters& counters) const {
-  const CollectiveTraffic tensor = TensorTraffic();
-  counters.tensor_bytes_sent += tensor.sent - tensor_uncounted_.sent;
-  counters.tensor_bytes_received += tensor.received - tensor_uncounted_.received;
-  const CollectiveTraffic stages = groups_->stage_traffic();
-  counters.stage_bytes_sent += stages.sent - stages_formed_.sent;
-  counters.stage_bytes_received += stages.received - stages_formed_.received;
+  Add(Since(tensor_uncounted_, TensorTraffic()), counters.tensor_bytes_sent,
+      counters.tensor_bytes_received);
+  Add(Since(stages_formed_, groups_->stage_traffic()), counters.stage_bytes_sent,
+      counters.stage_bytes_received);
   counters.exposed_seconds += exposed_seconds_;
 }
 

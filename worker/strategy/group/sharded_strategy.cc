@@ -23,15 +23,6 @@
 namespace muster {
 namespace {
 
-CollectiveTraffic Since(const CollectiveTraffic& now, const CollectiveTraffic& before) {
-  return {now.sent - before.sent, now.received - before.received};
-}
-
-void Add(const CollectiveTraffic& traffic, uint64_t& sent, uint64_t& received) {
-  sent += traffic.sent;
-  received += traffic.received;
-}
-
 bool IsHybrid(const v1::TaskOrder& order, const v1::TablesSchema& schema) {
   return schema.sparse_size() > 0 &&
          order.spec().update().sparse() == v1::UpdateSpec::PARAMETER_SERVER;
@@ -320,11 +311,11 @@ absl::Status ShardedStrategy::PushRows(MicroBatch& micro_batch) {
 
 void ShardedStrategy::CountTraffic(uint64_t& sent, uint64_t& received) {
   const CollectiveTraffic now = groups_->traffic();
-  Add(Since(now, std::exchange(counted_, now)), sent, received);
+  Add(Since(std::exchange(counted_, now), now), sent, received);
 }
 
 void ShardedStrategy::LeaveOut(const CollectiveTraffic& before) {
-  Add(Since(groups_->traffic(), before), counted_.sent, counted_.received);
+  Add(Since(before, groups_->traffic()), counted_.sent, counted_.received);
 }
 
 absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
@@ -356,15 +347,15 @@ absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
 
 void ShardedStrategy::CountAgreement() {
   // The sum of examples travels beside gradients: what was counted with them is taken off again.
-  const CollectiveTraffic agreed = Since(agreement_->traffic(), agreement_counted_);
+  const CollectiveTraffic agreed = Since(agreement_counted_, agreement_->traffic());
   Add(agreed, counted_.sent, counted_.received);
   CountTraffic(counters_.bytes_sent, counters_.bytes_received);
   for (const CollectiveTraffic& traffic : {agreed, rows_->step_traffic()}) {
     Add(traffic, counters_.other_bytes_sent, counters_.other_bytes_received);
   }
-  Add(Since(TensorTraffic(), tensor_counted_), counters_.tensor_bytes_sent,
+  Add(Since(tensor_counted_, TensorTraffic()), counters_.tensor_bytes_sent,
       counters_.tensor_bytes_received);
-  Add(Since(groups_->stage_traffic(), stage_counted_), counters_.stage_bytes_sent,
+  Add(Since(stage_counted_, groups_->stage_traffic()), counters_.stage_bytes_sent,
       counters_.stage_bytes_received);
 }
 

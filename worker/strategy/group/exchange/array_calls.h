@@ -12,8 +12,8 @@
 
 namespace muster {
 
-// The most usual collective calls, on arrays. What else a call has, its maker sets. Types that no
-// call adds up travel as bytes.
+// The most usual collective calls, on arrays, and sums of traffic. What else a call has, its maker
+// sets. Types that no call adds up travel as bytes.
 template <typename T>
 constexpr DType TypeInCalls() {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -58,6 +58,15 @@ CollectiveCall Broadcast(int root, absl::Span<T> values, absl::Duration timeout,
   CollectiveCall call = ArrayCall<T>(Collective::kBroadcast, values, values.data(), timeout, label);
   call.root = root;
   return call;
+}
+
+// Returns the traffic since `before`.
+inline CollectiveTraffic Since(const CollectiveTraffic& before, const CollectiveTraffic& now) {
+  return {now.sent - before.sent, now.received - before.received};
+}
+inline void Add(const CollectiveTraffic& traffic, uint64_t& sent, uint64_t& received) {
+  sent += traffic.sent;
+  received += traffic.received;
 }
 
 // Ends on all ranks once all have begun it.

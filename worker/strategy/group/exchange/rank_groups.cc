@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "worker/strategy/group/exchange/array_calls.h"
 
 namespace muster {
 namespace {
@@ -13,9 +14,7 @@ namespace {
 CollectiveTraffic SumOf(absl::Span<const Communicator* const> groups) {
   CollectiveTraffic sum;
   for (const Communicator* group : groups) {
-    if (group == nullptr) continue;
-    sum.sent += group->traffic().sent;
-    sum.received += group->traffic().received;
+    if (group != nullptr) Add(group->traffic(), sum.sent, sum.received);
   }
   return sum;
 }

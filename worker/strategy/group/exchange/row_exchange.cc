@@ -58,7 +58,7 @@ void RowExchange::BeginStep() {
 CollectiveTraffic RowExchange::step_traffic() const {
   if (owners_ == nullptr) return {};
   const CollectiveTraffic now = owners_->traffic();
-  return {.sent = now.sent - counted_.sent, .received = now.received - counted_.received};
+  return Since(counted_, now);
 }
 
 void RowExchange::Deal(absl::Span<const absl::Span<const uint64_t>> tables, DealtKeys& dealt) {

@@ -27,23 +27,17 @@ void StepAgreement::BeforeBackward(uint64_t examples, SeriesPosition position) {
       Sum(absl::MakeSpan(&summed_examples_, 1), options_.timeout, "examples of the step"));
 }
 
-void StepAgreement::CountSince(const CollectiveTraffic& before) {
-  const CollectiveTraffic now = world_.traffic();
-  traffic_.sent += now.sent - before.sent;
-  traffic_.received += now.received - before.received;
-}
-
 absl::StatusOr<StepTotal> StepAgreement::Run(int overflowed, absl::Span<const double> cells) {
   StepTotal total;
   if (options_.extent == Extent::kAll) {
     const CollectiveTraffic before = world_.traffic();
     MUSTER_RETURN_IF_ERROR(GatherAll(overflowed, cells, total));
-    CountSince(before);
+    Add(Since(before, world_.traffic()), traffic_.sent, traffic_.received);
     return total;
   }
   if (examples_sum_ != nullptr) {
     MUSTER_RETURN_IF_ERROR(std::exchange(examples_sum_, nullptr)->Wait(absl::InfiniteDuration()));
-    CountSince(before_sum_);
+    Add(Since(before_sum_, world_.traffic()), traffic_.sent, traffic_.received);
   }
   total.examples = static_cast<uint64_t>(summed_examples_);
   return total;

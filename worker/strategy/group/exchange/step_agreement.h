@@ -73,8 +73,6 @@ class StepAgreement {
 
  private:
   absl::Status GatherAll(int overflowed, absl::Span<const double> cells, StepTotal& total);
-  // Counts the traffic since `before`.
-  void CountSince(const CollectiveTraffic& before);
 
   Communicator& world_;
   const Options options_;

@@ -87,10 +87,7 @@ absl::Span<float> TensorRanks::ElementsOf(const Elements& some, GradientSpans gr
 
 CollectiveTraffic TensorRanks::traffic() const {
   CollectiveTraffic sum = communicator_.traffic();
-  for (const auto& [ranks, group] : groups_) {
-    sum.sent += group->traffic().sent;
-    sum.received += group->traffic().received;
-  }
+  for (const auto& [ranks, group] : groups_) Add(group->traffic(), sum.sent, sum.received);
   return sum;
 }
 

@@ -73,19 +73,18 @@ KeptShard::KeptShard(const v1::TaskOrder& order, const v1::TablesSchema& schema,
 KeptShard::~KeptShard() = default;
 
 absl::optional<uint64_t> KeptShard::clock() const {
-  if (content_ == StateContent::kNothing && !handed_over_) return absl::nullopt;
+  if (content_ == StateContent::kNothing) return absl::nullopt;
   return state_->clock();
 }
 
 void KeptShard::Forget() {
   content_ = StateContent::kNothing;
-  handed_over_ = false;
   state_->ReleaseValues();
 }
 
 void KeptShard::HandOver() {
-  Forget();
-  handed_over_ = true;
+  content_ = StateContent::kHandedOver;
+  state_->ReleaseValues();
 }
 
 absl::Status KeptShard::TakeBack(absl::FunctionRef<absl::Status(ShardState& state)> copy) {
@@ -95,7 +94,6 @@ absl::Status KeptShard::TakeBack(absl::FunctionRef<absl::Status(ShardState& stat
     Forget();
     return status;
   }
-  handed_over_ = false;
   content_ = StateContent::kWhole;
   return absl::OkStatus();
 }

@@ -70,7 +70,7 @@ class KeptShard {
   // Gives up weights and optimizer state, which the caller has elsewhere, and their memory. Clock,
   // steps, rows and the loss scale stay, and are to be kept up to date.
   void HandOver();
-  bool handed_over() const { return handed_over_; }
+  bool handed_over() const { return content_ == StateContent::kHandedOver; }
   // Takes back a state that was handed over: `copy` writes all weights and optimizer state. Errors
   // are those of `copy`; after one there is no state.
   absl::Status TakeBack(absl::FunctionRef<absl::Status(ShardState& state)> copy);
@@ -143,8 +143,6 @@ class KeptShard {
   // Set after Create.
   std::unique_ptr<ShardState> state_;
   StateContent content_ = StateContent::kNothing;
-  // True while weights and optimizer state are elsewhere, and nothing is here.
-  bool handed_over_ = false;
   LossScaling loss_scaling_;
   // This rank's files of the last cut, whose clock is the state's.
   std::vector<PartitionFile> written_;

@@ -17,9 +17,15 @@ namespace {
 // The timeout of calls in which ranks may have to wait for the transfers of others.
 constexpr absl::Duration kTransferTimeout = absl::Minutes(10);
 
-// Numbers of a rank's own holding and of each copy, as they travel.
-constexpr size_t kOwnNumbers = 6;
-constexpr size_t kCopyNumbers = 3;
+// A rank's holding as it travels, without copies. All ranks run the same version of the program.
+struct OwnHolding {
+  absl::optional<uint64_t> clock;
+  bool has_sums = false;
+  int shards = 0;
+  int shard = 0;
+  uint64_t daemon = 0;
+  uint64_t copies = 0;
+};
 
 }  // namespace
 
@@ -90,48 +96,34 @@ void ShardRecovery::ForgetKept() {
 }
 
 absl::Status ShardRecovery::Exchange(Communicator& world, Meeting& meeting) const {
-  const size_t ranks = world.size();
   const RankHolding mine = holding();
-  const std::vector<int64_t> own = {mine.clock.has_value() ? static_cast<int64_t>(*mine.clock) : -1,
-                                    mine.has_sums ? 1 : 0,
-                                    static_cast<int64_t>(options_.daemon),
-                                    static_cast<int64_t>(mine.copies.size()),
-                                    mine.shards,
-                                    mine.shard};
-  std::vector<int64_t> all(ranks * kOwnNumbers);
+  const OwnHolding own = {mine.clock, mine.has_sums,   mine.shards,
+                          mine.shard, options_.daemon, mine.copies.size()};
+  std::vector<OwnHolding> all(world.size());
   MUSTER_RETURN_IF_ERROR(world.Run(
-      AllGather(absl::MakeConstSpan(own), all.data(), kTransferTimeout, "what ranks have")));
+      AllGather(absl::MakeConstSpan(&own, 1), all.data(), kTransferTimeout, "what ranks have")));
   std::vector<size_t> counts;
   size_t total = 0;
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    const int64_t* const numbers = &all[rank * kOwnNumbers];
-    RankHolding& holding = meeting.holdings.emplace_back();
-    if (numbers[0] >= 0) holding.clock = numbers[0];
-    holding.has_sums = numbers[1] != 0;
-    holding.shards = static_cast<int>(numbers[4]);
-    holding.shard = static_cast<int>(numbers[5]);
-    meeting.daemons.push_back(numbers[2]);
-    counts.push_back(numbers[3] * kCopyNumbers);
-    total += counts.back();
+  for (const OwnHolding& each : all) {
+    meeting.holdings.push_back({.clock = each.clock,
+                                .has_sums = each.has_sums,
+                                .shards = each.shards,
+                                .shard = each.shard});
+    meeting.daemons.push_back(each.daemon);
+    counts.push_back(each.copies * sizeof(RankHolding::Copy));
+    total += each.copies;
   }
   if (total == 0) return absl::OkStatus();
-  std::vector<int64_t> kept;
-  for (const RankHolding::Copy& copy : mine.copies) {
-    kept.push_back(copy.shard);
-    kept.push_back(static_cast<int64_t>(copy.clock));
-    kept.push_back(copy.has_sums ? 1 : 0);
-  }
-  std::vector<int64_t> all_kept(total);
-  CollectiveCall gather = AllGather(absl::MakeConstSpan(kept), all_kept.data(), kTransferTimeout,
-                                    "what copies ranks keep");
+  std::vector<RankHolding::Copy> all_kept(total);
+  CollectiveCall gather = AllGather(absl::MakeConstSpan(mine.copies), all_kept.data(),
+                                    kTransferTimeout, "what copies ranks keep");
   gather.counts = counts;
   MUSTER_RETURN_IF_ERROR(world.Run(gather));
-  const int64_t* next = all_kept.data();
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    for (size_t i = 0; i < counts[rank]; i += kCopyNumbers, next += kCopyNumbers) {
-      meeting.holdings[rank].copies.push_back(
-          {static_cast<int>(next[0]), static_cast<uint64_t>(next[1]), next[2] != 0});
-    }
+  absl::Span<const RankHolding::Copy> rest = all_kept;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    const auto kept = rest.first(all[rank].copies);
+    meeting.holdings[rank].copies.assign(kept.begin(), kept.end());
+    rest.remove_prefix(kept.size());
   }
   return absl::OkStatus();
 }
