@@ -36,7 +36,7 @@
 #include "worker/device/copying_strategy.h"
 #include "worker/device/device_options.h"
 #include "worker/device/device_passes.h"
-#include "worker/device/device_sharded_strategy.h"
+#include "worker/device/device_shard.h"
 #include "worker/nn/tensor_group.h"
 #include "worker/runtime/device/device_engine.h"
 #include "worker/runtime/device/device_job.h"
@@ -225,14 +225,15 @@ class DeviceJob : public ::testing::Test {
         StageOfJob(spec_, *job_->schema, job_->model->description().units, rank / ranks_of_stage());
     TakeStage(stage, options->compute);
     MemoryStorage storage;
-    DeviceShardedDependencies dependencies;
+    ShardedDependencies dependencies;
     dependencies.storage = &storage;
-    dependencies.make_communicator = [](Communicator& host) { return host.Split(0, host.rank()); };
-    const auto strategy =
-        DeviceShardedStrategy::Create(order, *job_->schema, *options, std::move(dependencies));
+    dependencies.clock = &clock_;
+    const auto strategy = MakeDeviceStrategy(
+        order, *job_->schema, *options,
+        [](Communicator& host) { return host.Split(0, host.rank()); }, std::move(dependencies));
     ASSERT_TRUE(strategy.ok()) << strategy.status();
     ASSERT_EQ((*strategy)->Join(std::move(communicator), absl::nullopt), absl::OkStatus());
-    Train({*options, *(*strategy)->passes(), **strategy, (*strategy)->tensor_group(), stage,
+    Train({*options, *strategy->passes(), **strategy, (*strategy)->tensor_group(), stage,
            (*strategy)->stage_group(), rank},
           poisoned, trained);
     trained.counters = (*strategy)->counters();

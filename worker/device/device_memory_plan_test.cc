@@ -60,9 +60,9 @@ TEST(DeviceParametersTest, TensorsBeginOnCacheLinesAndDoNotOverlap) {
   std::sort(places.begin(), places.end());
   for (size_t i = 1; i < places.size(); ++i) EXPECT_LE(places[i - 1].second, places[i].first);
   EXPECT_LE(places.back().second, parameters->elements());
-  // Stretches cover the space, each of one group.
+  // Blocks cover the space, each of one group.
   uint64_t end = 0;
-  for (const DeviceParameters::GroupStretch& stretch : parameters->group_stretches()) {
+  for (const DenseLayout::Block& stretch : parameters->layout().blocks()) {
     EXPECT_EQ(stretch.begin, end);
     end = stretch.end;
     for (size_t t = 0; t < specs.size(); ++t) {

@@ -14,24 +14,6 @@ constexpr uint64_t kBlockBytes = uint64_t{1} << 42;
 
 }  // namespace
 
-DeviceParameters::DeviceParameters(TransformerTensors tensors, std::vector<TensorSpec> padded,
-                                   DenseLayout layout)
-    : tensors_(std::move(tensors)), padded_(std::move(padded)), layout_(std::move(layout)) {
-  for (const DenseLayout::Block& block : layout_.blocks()) {
-    if (!group_stretches_.empty() && group_stretches_.back().weight_decay == block.weight_decay) {
-      group_stretches_.back().end = block.end;
-    } else {
-      group_stretches_.push_back({block.begin, block.end, block.weight_decay});
-    }
-    if (block.repeated) continue;
-    if (!counted_.empty() && counted_.back().second == block.begin) {
-      counted_.back().second = block.end;
-    } else {
-      counted_.push_back({block.begin, block.end});
-    }
-  }
-}
-
 absl::StatusOr<DeviceParameters> DeviceParameters::Create(const TransformerShape& shape,
                                                           absl::Span<const TensorSpec> shares) {
   TransformerTensors tensors = MakeTransformerTensors(shape);

@@ -20,13 +20,6 @@ namespace muster {
 // cuBLASLt need; padding is 0 and stays so. Immutable.
 class DeviceParameters {
  public:
-  // Elements [begin, end) of the flat space, all of one optimizer group.
-  struct GroupStretch {
-    uint64_t begin = 0;
-    uint64_t end = 0;
-    bool weight_decay = true;
-  };
-
   // `shares` are what the rank has of the transformer's tensors, in their order; empty: all of
   // them. InvalidArgument as DenseLayout::Create says.
   static absl::StatusOr<DeviceParameters> Create(const TransformerShape& shape,
@@ -36,10 +29,6 @@ class DeviceParameters {
   // The same tensors as rows of padded elements: what the layout and plans of buckets are made of.
   const std::vector<TensorSpec>& padded() const { return padded_; }
   const DenseLayout& layout() const { return layout_; }
-  const std::vector<GroupStretch>& group_stretches() const { return group_stretches_; }
-  // Elements [begin, end) of the flat space that no lower tensor rank has, too, in order.
-  using Counted = std::pair<uint64_t, uint64_t>;
-  const std::vector<Counted>& counted() const { return counted_; }
 
   // Returns the number of elements of the flat space.
   uint64_t elements() const { return layout_.elements(); }
@@ -49,13 +38,12 @@ class DeviceParameters {
   int64_t elements_of(int tensor) const { return tensors_.specs[tensor].elements(); }
 
  private:
-  DeviceParameters(TransformerTensors tensors, std::vector<TensorSpec> padded, DenseLayout layout);
+  DeviceParameters(TransformerTensors tensors, std::vector<TensorSpec> padded, DenseLayout layout)
+      : tensors_(std::move(tensors)), padded_(std::move(padded)), layout_(std::move(layout)) {}
 
   TransformerTensors tensors_;
   std::vector<TensorSpec> padded_;
   DenseLayout layout_;
-  std::vector<GroupStretch> group_stretches_;
-  std::vector<Counted> counted_;
 };
 
 }  // namespace muster

@@ -15,6 +15,7 @@ absl::StatusOr<std::unique_ptr<DeviceSpaces>> DeviceSpaces::Create(
   MUSTER_ASSIGN_OR_RETURN(spaces->buffer_, AllocateDeviceMemory(bytes));
   stream.Fill(spaces->buffer_.data(), 0, bytes);
   const DeviceState& state = spaces->state_ = PlanDeviceState(extents, spaces->buffer_.data());
+  if (extents.shard.has_value()) return spaces;
   const size_t tensors = spaces->places_.tensors().specs.size();
   for (int t = 0; t < static_cast<int>(tensors); ++t) {
     const uint64_t offset = spaces->places_.offset(t);
@@ -27,36 +28,6 @@ absl::StatusOr<std::unique_ptr<DeviceSpaces>> DeviceSpaces::Create(
   }
   MUSTER_RETURN_IF_ERROR(stream.Synchronize());
   return spaces;
-}
-
-float* DeviceSpaces::SpaceOf(DeviceSpace space) const {
-  switch (space) {
-    case DeviceSpace::kWeights:
-      return state_.weights;
-    case DeviceSpace::kFirstMoments:
-      return state_.m;
-    case DeviceSpace::kSecondMoments:
-      return state_.v;
-  }
-  return nullptr;
-}
-
-absl::Status DeviceSpaces::Read(DeviceStream& stream, DeviceSpace space, int tensor,
-                                absl::Span<float> values) {
-  stream.CopyToHost(values.data(), SpaceOf(space) + places_.offset(tensor),
-                    values.size() * sizeof(float));
-  return stream.Synchronize();
-}
-
-absl::Status DeviceSpaces::Write(DeviceStream& stream, DeviceSpace space, int tensor,
-                                 absl::Span<const float> values) {
-  if (space == DeviceSpace::kWeights) {
-    CopyWeights(stream, tensor, values);
-  } else {
-    stream.CopyToDevice(SpaceOf(space) + places_.offset(tensor), values.data(),
-                        values.size() * sizeof(float));
-  }
-  return stream.Synchronize();
 }
 
 void DeviceSpaces::CopyWeights(DeviceStream& stream, int tensor, absl::Span<const float> values) {
@@ -82,7 +53,9 @@ absl::Status DeviceSpaces::WriteInitialValues(DeviceStream& stream, uint64_t see
     if (!specs[t].tied_to.empty()) continue;
     values.resize(specs[t].elements());
     InitialValues(specs[t], seed, 0, absl::MakeSpan(values));
-    MUSTER_RETURN_IF_ERROR(Write(stream, DeviceSpace::kWeights, static_cast<int>(t), values));
+    CopyWeights(stream, static_cast<int>(t), values);
+    // The next tensor's values take their place.
+    MUSTER_RETURN_IF_ERROR(stream.Synchronize());
   }
   return absl::OkStatus();
 }

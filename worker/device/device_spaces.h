@@ -19,9 +19,8 @@
 
 namespace muster {
 
-enum class DeviceSpace { kWeights, kFirstMoments, kSecondMoments };
-
-// The flat spaces of a transformer's parameters on a device: weights, which have copies in 16 bits
+// The memory of a transformer's parameters on a device. Of a shard, its slices
+// (DeviceExtents::shard); otherwise flat spaces: weights, which have copies in 16 bits
 // where these are computed with, gradients and, where the optimizer is here, Adam's moments. All
 // are 0 at first. Used by one thread, by way of one stream.
 class DeviceSpaces {
@@ -35,19 +34,16 @@ class DeviceSpaces {
   const DeviceParameters& places() const { return places_; }
   const DeviceState& state() const { return state_; }
 
-  // By tensor. The addresses never change.
+  // By tensor; empty for slices of a shard. The addresses never change.
   ModelParameters parameters() const { return {weights_, rounded_}; }
   GradientSpans gradients() const { return gradients_; }
 
-  // Copy one tensor's values, [elements], to or from the host, and wait for the device. Weights are
-  // rounded, too. REQUIRES: a tensor that is not tied.
-  absl::Status Read(DeviceStream& stream, DeviceSpace space, int tensor, absl::Span<float> values);
-  absl::Status Write(DeviceStream& stream, DeviceSpace space, int tensor,
-                     absl::Span<const float> values);
-
-  // Queues what Write does with weights. `values` may change when it returns, unless they are
-  // pinned.
+  // Queues copying one tensor's weights, [elements], from the host, and rounding them. `values` may
+  // change when it returns, unless they are pinned. REQUIRES: a tensor that is not tied.
   void CopyWeights(DeviceStream& stream, int tensor, absl::Span<const float> values);
+
+  // Queues making the copies in 16 bits of all weights, which others have written.
+  void RoundWeights(DeviceStream& stream) { Round(stream, 0, places_.elements()); }
 
   // Queues zeroing of all gradients.
   void ZeroGradients(DeviceStream& stream);
@@ -58,7 +54,6 @@ class DeviceSpaces {
  private:
   DeviceSpaces(DeviceParameters places, DType type) : places_(std::move(places)), type_(type) {}
 
-  float* SpaceOf(DeviceSpace space) const;
   // Queues the copies in 16 bits of elements [begin, begin + count).
   void Round(DeviceStream& stream, uint64_t begin, uint64_t count);
 

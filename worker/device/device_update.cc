@@ -90,7 +90,7 @@ absl::StatusOr<double> DeviceUpdate::SumOfSquares() {
   return pinned().squares;
 }
 
-absl::StatusOr<DeviceUpdateResult> DeviceUpdate::Run(const DeviceUpdateStep& step) {
+absl::StatusOr<GradientControl> DeviceUpdate::Run(const DeviceUpdateStep& step) {
   DeviceStream& stream = passes_.stream();
   MUSTER_RETURN_IF_ERROR(stream.status());
   AdamOptions vectors = options_.optimizer;
@@ -111,9 +111,7 @@ absl::StatusOr<DeviceUpdateResult> DeviceUpdate::Run(const DeviceUpdateStep& ste
     QueueOptimizer(stream);
   }));
   MUSTER_RETURN_IF_ERROR(passes_.Wait());
-  const GradientControl& control = pinned().control;
-  return DeviceUpdateResult{
-      .examples = step.examples, .gradient_norm = control.norm, .skipped = control.skip != 0};
+  return pinned().control;
 }
 
 }  // namespace muster

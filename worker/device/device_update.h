@@ -19,16 +19,6 @@
 
 namespace muster {
 
-// The result of a step's gradients.
-struct DeviceUpdateResult {
-  // What the gradients were divided by, over all ranks.
-  uint64_t examples = 0;
-  // The norm of the mean gradient before clipping; not finite if the step was skipped for that.
-  double gradient_norm = 0;
-  // Nothing was changed: gradients overflowed, or there were no examples.
-  bool skipped = false;
-};
-
 // The device memory of an update.
 struct DeviceUpdateArrays {
   // Elements of one optimizer group, with their sums of gradients.
@@ -76,8 +66,8 @@ class DeviceUpdate {
   // for the device.
   absl::StatusOr<double> SumOfSquares();
 
-  // Moves the weights. Waits for the device.
-  absl::StatusOr<DeviceUpdateResult> Run(const DeviceUpdateStep& step);
+  // Moves the weights, and returns what the device decided. Waits for the device.
+  absl::StatusOr<GradientControl> Run(const DeviceUpdateStep& step);
 
  private:
   struct Pinned;

@@ -187,6 +187,10 @@ class ShardState {
   // Unmaps what was read or written of an offloaded optimizer state through state().
   void UnmapState();
   void set_clock(uint64_t clock) { clock_ = clock; }
+  // Counts a step of all owned blocks that was made where their values are now.
+  void CountStep() {
+    for (uint64_t& steps : steps_) ++steps;
+  }
   // Forgets all rows.
   void ClearRows();
 

@@ -18,42 +18,19 @@
 namespace muster {
 namespace {
 
-// The links of a stage, and the order between messages and computation.
-struct DeviceLinks {
-  std::unique_ptr<DeviceSliceOps> order;
-  std::shared_ptr<StageLinks> links;
-};
-
-absl::StatusOr<DeviceLinks> MakeLinks(const DeviceOptions& options,
-                                      const DeviceEngineParts& parts) {
-  DeviceLinks made;
-  if (parts.stages == nullptr) return made;
-  MUSTER_ASSIGN_OR_RETURN(
-      made.order, DeviceSliceOps::Create(
-                      [&passes = parts.passes]() -> DeviceStream& { return passes.stream(); }));
-  MUSTER_ASSIGN_OR_RETURN(
-      made.links,
-      StageLinks::Create(*parts.stages, {.message_bytes = StageMessageBytes(
-                                             DeviceActivations(options.shape, options.compute)),
-                                         .received = options.compute.messages - kStageMessagesSent,
-                                         .sent = kStageMessagesSent,
-                                         .timeout = options.timeout,
-                                         .order = made.order.get()}));
-  return made;
-}
-
 class DeviceEngine final : public StepEngine {
  public:
-  DeviceEngine(const v1::JobSpec& spec, std::unique_ptr<const Model> model, DeviceLinks links,
+  DeviceEngine(const v1::JobSpec& spec, std::unique_ptr<const Model> model,
+               std::unique_ptr<DeviceSliceOps> order, std::shared_ptr<StageLinks> links,
                DeviceEngineParts parts)
       : passes_(parts.passes),
         owned_(std::move(parts.owned)),
         model_(std::move(model)),
-        order_(std::move(links.order)),
-        executor_(spec, *model_, parts.strategy,
-                  {.tensor_group = parts.tensor_group,
-                   .stage = parts.stage,
-                   .links = std::move(links.links)}) {}
+        order_(std::move(order)),
+        executor_(
+            spec, *model_, parts.strategy,
+            {.tensor_group = parts.tensor_group, .stage = parts.stage, .links = std::move(links)}) {
+  }
   // After a failed step, calls of the model may be put off that nobody makes any more.
   ~DeviceEngine() override { passes_.Stop(); }
 
@@ -70,7 +47,7 @@ class DeviceEngine final : public StepEngine {
   DevicePasses& passes_;
   const std::unique_ptr<Strategy> owned_;
   const std::unique_ptr<const Model> model_;
-  // Null if there is one stage.
+  // The order between messages of stages and computation. Null if there is one stage.
   const std::unique_ptr<DeviceSliceOps> order_;
   StepExecutor executor_;
 };
@@ -84,15 +61,29 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeDeviceEngine(const v1::JobSpec& 
   std::unique_ptr<const Model> model =
       MakeTransformer(options.shape, compute.tensor_ranks, compute.type, compute.recompute,
                       std::make_unique<DeviceBackend>(options.shape, parts.passes));
+  std::unique_ptr<DeviceSliceOps> order;
+  std::shared_ptr<StageLinks> links;
   // Before ranks have warmed up, which they do at different speeds.
-  MUSTER_ASSIGN_OR_RETURN(DeviceLinks links, MakeLinks(options, parts));
+  if (parts.stages != nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(
+        order, DeviceSliceOps::Create(
+                   [&passes = parts.passes]() -> DeviceStream& { return passes.stream(); }));
+    MUSTER_ASSIGN_OR_RETURN(
+        links, StageLinks::Create(*parts.stages, {.message_bytes = StageMessageBytes(
+                                                      DeviceActivations(options.shape, compute)),
+                                                  .received = compute.messages - kStageMessagesSent,
+                                                  .sent = kStageMessagesSent,
+                                                  .timeout = options.timeout,
+                                                  .order = order.get()}));
+  }
   MUSTER_RETURN_IF_ERROR(WarmUp(parts.passes, *model, parts.strategy.parameters(),
                                 parts.strategy.gradients(),
                                 {.tensor_group = parts.tensor_group,
                                  .sequence_parallel = compute.sequence_parallel,
                                  .units = compute.chunks,
                                  .split_backward = compute.split_backward}));
-  return std::make_unique<DeviceEngine>(spec, std::move(model), std::move(links), std::move(parts));
+  return std::make_unique<DeviceEngine>(spec, std::move(model), std::move(order), std::move(links),
+                                        std::move(parts));
 }
 
 absl::StatusOr<std::unique_ptr<StepEngine>> MakeCopyingDeviceEngine(const v1::JobSpec& spec,

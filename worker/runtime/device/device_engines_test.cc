@@ -18,7 +18,7 @@
 #include "worker/data/sampling/sampler.h"
 #include "worker/device/copying_strategy.h"
 #include "worker/device/device_backend.h"
-#include "worker/device/device_sharded_strategy.h"
+#include "worker/device/device_shard.h"
 #include "worker/models/transformer.h"
 #include "worker/nn/loss_scaling.h"
 #include "worker/runtime/device/device_engine.h"
@@ -120,24 +120,27 @@ class DeviceEnginesTest : public ::testing::TestWithParam<std::string> {
         ResidentDeviceOptionsFor(spec_, job_->dataset->info(), *job_->schema, /*device=*/0).value();
   }
 
-  std::unique_ptr<DeviceShardedStrategy> MakeReplica() {
-    return DeviceShardedStrategy::Create(order_, *job_->schema, options_, {.storage = &storage_})
-        .value();
+  absl::StatusOr<DeviceStrategy> Make(const v1::TablesSchema& schema) {
+    ShardedDependencies dependencies;
+    dependencies.storage = &storage_;
+    dependencies.clock = &clock_;
+    return MakeDeviceStrategy(order_, schema, options_, nullptr, std::move(dependencies));
   }
+  DeviceStrategy MakeReplica() { return Make(*job_->schema).value(); }
 
-  static absl::Status JoinAlone(DeviceShardedStrategy& strategy, absl::optional<int> source) {
+  static absl::Status JoinAlone(ShardedStrategy& strategy, absl::optional<int> source) {
     InProcessGroup alone(1);
     return strategy.Join(MakeHostCommunicator(alone.Join(0), {}).value(), source);
   }
 
   // Returns an engine for the strategy's present group.
-  std::unique_ptr<StepEngine> MakeEngine(DeviceShardedStrategy& strategy) {
-    return MakeDeviceEngine(spec_, options_, {.passes = *strategy.passes(), .strategy = strategy})
+  std::unique_ptr<StepEngine> MakeEngine(const DeviceStrategy& replica) {
+    return MakeDeviceEngine(spec_, options_, {.passes = *replica.passes(), .strategy = *replica})
         .value();
   }
 
   // Trains the steps of clocks [begin, end), with labels.
-  void TrainSteps(DeviceShardedStrategy& strategy, uint64_t begin, uint64_t end) {
+  void TrainSteps(const DeviceStrategy& strategy, uint64_t begin, uint64_t end) {
     MicroBatchReader reader(*job_->dataset, *sampler_, /*data_rank=*/0,
                             {.start_clock = begin, .end_clock = end}, clock_);
     const auto engine = MakeEngine(strategy);
@@ -149,8 +152,7 @@ class DeviceEnginesTest : public ::testing::TestWithParam<std::string> {
   }
 
   // Returns checksums of a cut's files, by partition.
-  static std::vector<uint64_t> CutChecksums(DeviceShardedStrategy& strategy, uint64_t clock,
-                                            CutEnd end) {
+  static std::vector<uint64_t> CutChecksums(ShardedStrategy& strategy, uint64_t clock, CutEnd end) {
     std::vector<uint64_t> checksums;
     const auto files = strategy.Cut(clock);
     EXPECT_TRUE(files.ok()) << files.status();
@@ -219,7 +221,7 @@ TEST_P(DeviceEnginesTest, AStepWithoutLabelsIsNoOverflow) {
 TEST_P(DeviceEnginesTest, AReplicaGoesOnAfterAStepWithoutLabels) {
   const auto strategy = MakeReplica();
   ASSERT_EQ(JoinAlone(*strategy, absl::nullopt), absl::OkStatus());
-  const auto engine = MakeEngine(*strategy);
+  const auto engine = MakeEngine(strategy);
   TrainTwoSteps(*engine);
   EXPECT_EQ(strategy->replica_clock(), 2);
 }
@@ -230,7 +232,7 @@ TEST_P(DeviceEnginesTest, BatchesOfNoExamplesAreNothing) {
   for (const bool then_none : {false, true}) {
     const auto strategy = MakeReplica();
     ASSERT_EQ(JoinAlone(*strategy, absl::nullopt), absl::OkStatus());
-    const auto engine = MakeEngine(*strategy);
+    const auto engine = MakeEngine(strategy);
     MicroBatchReader reader(*job_->dataset, *sampler_, /*data_rank=*/0,
                             {.start_clock = 0, .end_clock = 4}, clock_);
     ThenNoExamples more(reader);
@@ -261,8 +263,8 @@ TEST_P(DeviceEnginesTest, BatchesOfNoExamplesAreNothing) {
 TEST_P(DeviceEnginesTest, AReplicasGradientsAreZeroedOnceBetweenSteps) {
   const auto strategy = MakeReplica();
   ASSERT_EQ(JoinAlone(*strategy, absl::nullopt), absl::OkStatus());
-  TrainSteps(*strategy, 0, 1);
-  ExpectZeroedOnce(*strategy, *strategy->passes());
+  TrainSteps(strategy, 0, 1);
+  ExpectZeroedOnce(*strategy, *strategy.passes());
 }
 
 TEST_P(DeviceEnginesTest, GradientsThatAreCopiedAreZeroedOnceBetweenSteps) {
@@ -284,7 +286,7 @@ TEST_P(DeviceEnginesTest, BackwardInTwoActionsIsRefused) {
   ASSERT_EQ(JoinAlone(*strategy, absl::nullopt), absl::OkStatus());
   const std::unique_ptr<const Model> model = MakeTransformer(
       options_.shape, /*tensor_ranks=*/1, options_.compute.type, options_.compute.recompute,
-      std::make_unique<DeviceBackend>(options_.shape, *strategy->passes()));
+      std::make_unique<DeviceBackend>(options_.shape, *strategy.passes()));
   StepExecutor executor(spec_, *model, *strategy,
                         {.stage = ModelStage{.shape = {.order = StageOrder::kZeroBubble},
                                              .sizes = {options_.shape.units()}}});
@@ -299,8 +301,7 @@ TEST_P(DeviceEnginesTest, BackwardInTwoActionsIsRefused) {
 TEST_P(DeviceEnginesTest, OptimizersThatDevicesDoNotHaveAreRefused) {
   v1::TablesSchema schema = *job_->schema;
   schema.mutable_optimizer()->set_name("sgd");
-  const auto strategy =
-      DeviceShardedStrategy::Create(order_, schema, options_, {.storage = &storage_});
+  const auto strategy = Make(schema);
   EXPECT_EQ(strategy.status().code(), absl::StatusCode::kInvalidArgument) << strategy.status();
 }
 
@@ -310,41 +311,41 @@ TEST_P(DeviceEnginesTest, TheHostsCopyIsThereOnlyWhereItIsNeededAndNoBitDependsO
   {
     const auto strategy = MakeReplica();
     ASSERT_EQ(JoinAlone(*strategy, absl::nullopt), absl::OkStatus());
-    TrainSteps(*strategy, 0, 4);
+    TrainSteps(strategy, 0, 4);
     EXPECT_TRUE(strategy->counters().gradient_norm.has_value()) << "steps move weights";
     undisturbed = CutChecksums(*strategy, 4, CutEnd::kCommitted);
   }
   const auto strategy = MakeReplica();
-  const auto host_floats = [&] { return strategy->host_copy().weights().size(); };
+  const auto host_floats = [&] { return strategy->shard_state().weights().size(); };
   ASSERT_EQ(JoinAlone(*strategy, absl::nullopt), absl::OkStatus());
   EXPECT_EQ(host_floats(), 0);
   const std::vector<uint64_t> initial = CutChecksums(*strategy, 0, CutEnd::kGivenUp);
   EXPECT_EQ(host_floats(), 0);
   EXPECT_EQ(CutChecksums(*strategy, 0, CutEnd::kCommitted), initial);
   EXPECT_NE(initial, undisturbed);
-  TrainSteps(*strategy, 0, 1);
+  TrainSteps(strategy, 0, 1);
   EXPECT_EQ(host_floats(), 0);
   CutChecksums(*strategy, 1, CutEnd::kCommitted);
-  TrainSteps(*strategy, 1, 2);
+  TrainSteps(strategy, 1, 2);
 
   strategy->Leave();
   EXPECT_GT(host_floats(), 0) << "the next group's ranks take it over";
   EXPECT_EQ(strategy->replica_clock(), 2);
   ASSERT_EQ(JoinAlone(*strategy, /*source=*/0), absl::OkStatus());
   EXPECT_EQ(host_floats(), 0);
-  TrainSteps(*strategy, 2, 3);
+  TrainSteps(strategy, 2, 3);
   {
     MicroBatchReader reader(*job_->dataset, *sampler_, /*data_rank=*/0,
                             {.start_clock = 3, .end_clock = 4}, clock_);
     FailsHalfWay failing(reader);
     StepSums sums;
-    EXPECT_EQ(MakeEngine(*strategy)->Train(3, failing, sums).code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(MakeEngine(strategy)->Train(3, failing, sums).code(), absl::StatusCode::kDataLoss);
   }
   EXPECT_EQ(host_floats(), 0);
   // Leaves the former group first.
   ASSERT_EQ(JoinAlone(*strategy, /*source=*/0), absl::OkStatus());
   EXPECT_EQ(strategy->replica_clock(), 3);
-  TrainSteps(*strategy, 3, 4);
+  TrainSteps(strategy, 3, 4);
   EXPECT_EQ(CutChecksums(*strategy, 4, CutEnd::kCommitted), undisturbed);
 }
 

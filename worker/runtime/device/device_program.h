@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "worker/device/device_sharded_strategy.h"
+#include "worker/device/device_shard.h"
 
 namespace muster {
 

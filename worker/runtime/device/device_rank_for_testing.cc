@@ -83,11 +83,12 @@ absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec
                    shard.at(kModelAxes)));
   rank->type_ = options.compute.type;
   rank->divided_ = ZeroStage(spec) > 0;
+  ShardedDependencies dependencies;
+  dependencies.storage = place.storage != nullptr ? place.storage : &rank->storage_;
+  dependencies.clock = &rank->real_clock_;
   MUSTER_ASSIGN_OR_RETURN(
-      rank->strategy_, DeviceShardedStrategy::Create(
-                           order, schema, options,
-                           {.storage = place.storage != nullptr ? place.storage : &rank->storage_,
-                            .make_communicator = std::move(place.make_communicator)}));
+      rank->strategy_,
+      MakeDeviceStrategy(order, schema, options, place.make_communicator, std::move(dependencies)));
   MUSTER_RETURN_IF_ERROR(rank->strategy_->Join(std::move(place.host), absl::nullopt));
   MUSTER_ASSIGN_OR_RETURN(rank->engine_,
                           MakeDeviceEngine(spec, options,

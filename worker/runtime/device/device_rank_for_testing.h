@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "common/base/clock.h"
 #include "common/checkpoint/memory_storage.h"
 #include "common/checkpoint/storage.h"
 #include "common/partition/tensor_spec.h"
@@ -18,7 +19,7 @@
 #include "worker/collectives/communicator.h"
 #include "worker/data/batch.h"
 #include "worker/data/dataset.h"
-#include "worker/device/device_sharded_strategy.h"
+#include "worker/device/device_shard.h"
 #include "worker/runtime/training/micro_batch_source.h"
 #include "worker/runtime/training/step_engine.h"
 
@@ -96,7 +97,7 @@ class DeviceRank {
 
   // Returns the tensors, or this tensor rank's shares of them.
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
-  DeviceShardedStrategy& strategy() { return *strategy_; }
+  ShardedStrategy& strategy() { return *strategy_; }
 
   // Returns the rank's weights by tensor, empty for tied tensors. Under ZeRO stages this is a
   // collective call, and a tensor that is computed with in 16 bits comes rounded. Without, it is
@@ -110,19 +111,20 @@ class DeviceRank {
  private:
   DeviceRank() = default;
 
-  DevicePasses& passes() { return *strategy_->passes(); }
+  DevicePasses& passes() { return *strategy_.passes(); }
   // Reads the weights unit by unit, as an evaluation does.
   absl::StatusOr<std::vector<std::vector<float>>> AcquiredWeights();
   // Copies `values`, by tensor and in device memory, to the host.
   template <typename T>
   absl::StatusOr<std::vector<std::vector<float>>> Read(absl::Span<const absl::Span<T>> values);
 
+  const RealClock real_clock_;
   MemoryStorage storage_;
   std::vector<TensorSpec> tensors_;
   DType type_ = DType::kF32;
   // True if no rank holds all weights.
   bool divided_ = false;
-  std::unique_ptr<DeviceShardedStrategy> strategy_;
+  DeviceStrategy strategy_;
   std::unique_ptr<StepEngine> engine_;
   uint64_t clock_ = 0;
   // The loss scale of the last step.

@@ -149,10 +149,11 @@ TEST_P(DeviceRanksTest, RanksAreOneProcessOnTheJoinedBatch) {
     EXPECT_EQ(counters.other_bytes_sent, kRanksSteps * (world - 1) * sizeof(double));
     EXPECT_EQ(counters.other_bytes_received, counters.other_bytes_sent);
     EXPECT_GT(counters.bytes_sent, counters.other_bytes_sent);
-    const CollectiveTraffic gradients = rank->strategy().communicator()->traffic();
+    const Communicator& summing = rank->strategy().groups()->data_group();
+    const CollectiveTraffic gradients = summing.traffic();
     EXPECT_EQ(counters.bytes_sent, gradients.sent);
     EXPECT_EQ(counters.bytes_received, gradients.received);
-    for (const RecordedCall& call : rank->strategy().communicator()->recorder().Calls()) {
+    for (const RecordedCall& call : summing.recorder().Calls()) {
       EXPECT_TRUE(absl::StartsWith(call.label, "bucket ")) << call.label;
     }
   });

@@ -42,22 +42,24 @@ class LinkedDeviceTraining final : public DeviceTraining {
     const ModelStage stage = StageOfJob(order.spec(), *job.schema, job.model->description().units,
                                         ShardOf(order).at(Axis::kPipeline));
     TakeStage(stage, device.compute);
-    MUSTER_ASSIGN_OR_RETURN(
-        std::unique_ptr<DeviceShardedStrategy> strategy,
-        DeviceShardedStrategy::Create(order, *job.schema, device,
-                                      {.storage = dependencies.storage,
-                                       .log = dependencies.log,
-                                       .make_communicator = options_.make_communicator}));
+    ShardedDependencies lent;
+    lent.storage = dependencies.storage;
+    lent.clock = dependencies.clock;
+    lent.log = dependencies.log;
+    MUSTER_ASSIGN_OR_RETURN(DeviceStrategy made,
+                            MakeDeviceStrategy(order, *job.schema, device,
+                                               options_.make_communicator, std::move(lent)));
     ReplicaParts parts;
-    parts.make_engine = [spec = order.spec(), device, stage, &lent = *strategy] {
+    parts.make_engine = [spec = order.spec(), device, stage, shard = made.shard,
+                         lent = made.strategy.get()] {
       return MakeDeviceEngine(spec, device,
-                              {.passes = *lent.passes(),
-                               .strategy = lent,
-                               .tensor_group = lent.tensor_group(),
+                              {.passes = *shard->passes(),
+                               .strategy = *lent,
+                               .tensor_group = lent->tensor_group(),
                                .stage = stage,
-                               .stages = lent.stage_group()});
+                               .stages = lent->stage_group()});
     };
-    parts.group = std::move(strategy);
+    parts.group = std::move(made.strategy);
     return parts;
   }
 

@@ -58,6 +58,17 @@ CollectiveEndpoint::Group GroupOf(const v1::RendezvousReply& round, int rank) {
   return group;
 }
 
+// Returns what makes engines for a group's ranks, by layers. All outlive it.
+template <typename Group>
+auto EnginesOf(const v1::TaskOrder& order, const PreparedJob& job, Group& group) {
+  return [&order, &job, &group] {
+    return MakeRankEngine(order.spec(), job, group.strategy(),
+                          {.tensor_group = group.tensor_group(),
+                           .stages = group.stage_group(),
+                           .timeout = StallTimeoutOf(order)});
+  };
+}
+
 // Makes a replica in the host's memory, with engines that compute by layers.
 absl::StatusOr<ReplicaParts> MakeHostReplica(const v1::TaskOrder& order, const PreparedJob& job,
                                              const TaskDependencies& dependencies) {
@@ -72,12 +83,7 @@ absl::StatusOr<ReplicaParts> MakeHostReplica(const v1::TaskOrder& order, const P
       ShardedStrategy::Create(order, *job.schema, {.timeout = StallTimeoutOf(order), .servers = {}},
                               std::move(lent)));
   ReplicaParts parts;
-  parts.make_engine = [&order, &job, lent = strategy.get()] {
-    return MakeRankEngine(order.spec(), job, *lent,
-                          {.tensor_group = lent->tensor_group(),
-                           .stages = lent->stage_group(),
-                           .timeout = StallTimeoutOf(order)});
-  };
+  parts.make_engine = EnginesOf(order, job, *strategy);
   parts.group = std::move(strategy);
   return parts;
 }
@@ -90,12 +96,7 @@ ReplicaParts MakeServedRank(const v1::TaskOrder& order, const PreparedJob& job,
   options.servers.checkpoints = dependencies.storage;
   auto group = std::make_unique<ServedGroup>(order, *job.schema, options, RoutingOf(dependencies));
   ReplicaParts parts;
-  parts.make_engine = [&order, &job, lent = group.get()] {
-    return MakeRankEngine(order.spec(), job, lent->strategy(),
-                          {.tensor_group = lent->tensor_group(),
-                           .stages = lent->stage_group(),
-                           .timeout = StallTimeoutOf(order)});
-  };
+  parts.make_engine = EnginesOf(order, job, *group);
   parts.end_waits = [lent = group.get()](absl::string_view reason) { lent->EndWaits(reason); };
   parts.group = std::move(group);
   return parts;

@@ -6,6 +6,7 @@
 #include "common/mesh/job_mesh.h"
 #include "common/partition/schema.h"
 #include "worker/strategy/blocked_time.h"
+#include "worker/strategy/group/exchange/array_calls.h"
 
 namespace muster {
 
@@ -28,17 +29,15 @@ absl::Status ServedGroup::Join(std::unique_ptr<Communicator> communicator,
     MUSTER_ASSIGN_OR_RETURN(data_rank_,
                             groups_->world().Split(mesh.Position(slot, kDataAxes), slot));
   }
-  if (Communicator* const group = groups_->tensor_group(); group != nullptr) {
-    tensor_group_ = std::make_unique<CommunicatorTensorGroup>(
-        *group, options_.timeout, [this](Communicator& among, const CollectiveCall& call) {
-          const BlockedTime blocked(*routing_.clock, exposed_seconds_);
-          return among.Run(call);
-        });
-    MUSTER_ASSIGN_OR_RETURN(shared_gradients_,
-                            SharedGradients::Create(*group, tables.tensors,
-                                                    {.divides_tokens = DividesTokens(order_.spec()),
-                                                     .timeout = options_.timeout}));
-  }
+  TensorRanks::Options peers;
+  peers.divides_tokens = DividesTokens(order_.spec());
+  peers.timeout = options_.timeout;
+  peers.run = [this](Communicator& among, const CollectiveCall& call) {
+    const BlockedTime blocked(*routing_.clock, exposed_seconds_);
+    return among.Run(call);
+  };
+  MUSTER_ASSIGN_OR_RETURN(tensor_ranks_,
+                          TensorRanks::Create(groups_->tensor_group(), tables.tensors, peers));
   if (Communicator* const stages = groups_->tied_group(); stages != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(tied_gradients_,
                             TiedGradients::Create(*stages, tables.tensors, options_.timeout));
@@ -67,8 +66,7 @@ void ServedGroup::Leave() {
   if (strategy_ != nullptr && strategy_->closed().has_value()) clock_ = strategy_->closed();
   tied_gradients_.reset();
   strategy_.reset();
-  shared_gradients_.reset();
-  tensor_group_.reset();
+  tensor_ranks_.reset();
   data_rank_.reset();
   groups_.reset();
 }
@@ -77,10 +75,8 @@ std::vector<const FlightRecorder*> ServedGroup::recorders() const {
   if (groups_ == nullptr) return {};
   std::vector<const FlightRecorder*> recorders = groups_->recorders();
   if (data_rank_ != nullptr) recorders.push_back(&data_rank_->recorder());
-  if (shared_gradients_ == nullptr) return recorders;
-  for (const FlightRecorder* recorder : shared_gradients_->recorders()) {
-    recorders.push_back(recorder);
-  }
+  if (tensor_ranks_ == nullptr) return recorders;
+  for (const FlightRecorder* recorder : tensor_ranks_->recorders()) recorders.push_back(recorder);
   return recorders;
 }
 
@@ -94,27 +90,17 @@ absl::StatusOr<uint64_t> ServedGroup::Begin(uint64_t closed) {
 absl::StatusOr<uint64_t> ServedGroup::Least(absl::string_view what, uint64_t value) {
   const BlockedTime blocked(*routing_.clock, exposed_seconds_);
   int64_t least = static_cast<int64_t>(value);
-  CollectiveCall call;
-  call.kind = Collective::kAllReduce;
+  CollectiveCall call = Sum(absl::MakeSpan(&least, 1), options_.timeout, what);
   call.reduction = Reduction::kMin;
-  call.dtype = DType::kInt64;
-  call.in = call.out = &least;
-  call.count = 1;
-  call.timeout = options_.timeout;
-  call.label = what;
   const CollectiveTraffic before = TensorTraffic();
   MUSTER_RETURN_IF_ERROR(
       (data_rank_ != nullptr ? *data_rank_ : *groups_->tensor_group()).Run(call));
-  const CollectiveTraffic after = TensorTraffic();
-  tensor_uncounted_.sent += after.sent - before.sent;
-  tensor_uncounted_.received += after.received - before.received;
+  Add(Since(before, TensorTraffic()), tensor_uncounted_.sent, tensor_uncounted_.received);
   return static_cast<uint64_t>(least);
 }
 
 absl::Status ServedGroup::SumShared(int unit, GradientSpans gradients) {
-  if (shared_gradients_ == nullptr) return absl::OkStatus();
-  const BlockedTime blocked(*routing_.clock, exposed_seconds_);
-  return shared_gradients_->Sum(unit, gradients);
+  return tensor_ranks_ == nullptr ? absl::OkStatus() : tensor_ranks_->Sum(unit, gradients);
 }
 
 absl::Status ServedGroup::AddTied(int unit, GradientSpans gradients) {
@@ -130,20 +116,14 @@ absl::Status ServedGroup::AwaitLent() {
 }
 
 CollectiveTraffic ServedGroup::TensorTraffic() const {
-  if (tensor_group_ == nullptr) return {};
-  CollectiveTraffic traffic = shared_gradients_->traffic();
-  traffic.sent += groups_->tensor_group()->traffic().sent;
-  traffic.received += groups_->tensor_group()->traffic().received;
-  return traffic;
+  return tensor_ranks_ == nullptr ? CollectiveTraffic() : tensor_ranks_->traffic();
 }
 
 void ServedGroup::AddTo(StrategyCounters& counters) const {
-  const CollectiveTraffic tensor = TensorTraffic();
-  counters.tensor_bytes_sent += tensor.sent - tensor_uncounted_.sent;
-  counters.tensor_bytes_received += tensor.received - tensor_uncounted_.received;
-  const CollectiveTraffic stages = groups_->stage_traffic();
-  counters.stage_bytes_sent += stages.sent - stages_formed_.sent;
-  counters.stage_bytes_received += stages.received - stages_formed_.received;
+  Add(Since(tensor_uncounted_, TensorTraffic()), counters.tensor_bytes_sent,
+      counters.tensor_bytes_received);
+  Add(Since(stages_formed_, groups_->stage_traffic()), counters.stage_bytes_sent,
+      counters.stage_bytes_received);
   counters.exposed_seconds += exposed_seconds_;
 }
 

@@ -15,9 +15,8 @@
 #include "common/base/clock.h"
 #include "proto/cluster_service.pb.h"
 #include "worker/collectives/communicator.h"
-#include "worker/parallel/communicator_tensor_group.h"
 #include "worker/strategy/group/exchange/rank_groups.h"
-#include "worker/strategy/group/gradients/shared_gradients.h"
+#include "worker/strategy/group/gradients/tensor_ranks.h"
 #include "worker/strategy/group/gradients/tied_gradients.h"
 #include "worker/strategy/group/replica_group.h"
 #include "worker/strategy/servers/data_rank_peers.h"
@@ -71,7 +70,9 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
   Strategy& strategy() { return *strategy_; }
   // Return the ranks that divide the slot's layers with it, and the communicator of the stages;
   // null if it is alone there. REQUIRES and lifetime as above.
-  TensorGroup* tensor_group() { return tensor_group_.get(); }
+  TensorGroup* tensor_group() {
+    return tensor_ranks_ == nullptr ? nullptr : &tensor_ranks_->group();
+  }
   Communicator* stage_group() { return groups_->stage_group(); }
 
   // Ends the strategy's waits for servers, now and until Leave; a no-op if no group is joined. For
@@ -108,8 +109,7 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
   // The communicator of the data rank's ranks, for what they agree on; null with one stage, where
   // they are the tensor group.
   std::unique_ptr<Communicator> data_rank_;
-  std::unique_ptr<CommunicatorTensorGroup> tensor_group_;
-  std::unique_ptr<SharedGradients> shared_gradients_;
+  std::unique_ptr<TensorRanks> tensor_ranks_;
   std::unique_ptr<ParameterServerStrategy> strategy_;
   // May have lent the strategy's gradients, so it ends before.
   std::unique_ptr<TiedGradients> tied_gradients_;

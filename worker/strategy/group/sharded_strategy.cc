@@ -1,22 +1,24 @@
 #include "worker/strategy/group/sharded_strategy.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
-#include "common/kernels/gemm/row_sums.h"
 #include "common/mesh/job_mesh.h"
-#include "common/partition/model_units.h"
 #include "common/partition/schema.h"
+#include "common/partition/stage_holding.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/nn/diverged_error.h"
 #include "worker/strategy/blocked_time.h"
 #include "worker/strategy/global_norm.h"
+#include "worker/strategy/group/exchange/array_calls.h"
+#include "worker/strategy/group/gradients/tied_sums.h"
+#include "worker/strategy/group/host_shard.h"
 
 namespace muster {
 namespace {
@@ -28,30 +30,24 @@ bool IsHybrid(const v1::TaskOrder& order, const v1::TablesSchema& schema) {
 
 GradientReducerOptions Reducing(const v1::JobSpec& spec, absl::Duration timeout) {
   GradientReducerOptions reducing;
+  reducing.timeout = timeout;
+  // Devices have one type of sums, in an order of their own (common/job/device_validator.cc).
+  if (spec.compute().device() == v1::ComputeSpec::CUDA) return reducing;
   reducing.wire = spec.update().wire() == v1::UpdateSpec::BF16 ? DType::kBf16 : DType::kF32;
   reducing.deterministic = SumsInRankOrder(spec);
-  reducing.timeout = timeout;
   return reducing;
-}
-
-// Returns the first tensor of which a gradient is not finite; null if there is none.
-const TensorSpec* FirstNotFinite(absl::Span<const TensorSpec> tensors, GradientSpans gradients) {
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (!AllFinite(gradients[i].size(), gradients[i].data())) return &tensors[i];
-  }
-  return nullptr;
 }
 
 // Returns a fingerprint of the plan of the first tensor rank, from which those of the others
 // follow.
-uint64_t PlanFingerprint(const v1::JobSpec& spec, const v1::TablesSchema& schema,
-                         const MeshPosition& shard) {
-  // The rank's own state has been made of the schema.
-  const Tables tables = LocalTables(schema, shard.Of(0)).value();
-  const DenseLayout layout = LayoutOfTensors(schema, tables.tensors).value();
+absl::StatusOr<uint64_t> PlanFingerprint(const v1::JobSpec& spec, const v1::TablesSchema& schema,
+                                         const MeshPosition& shard, const ShardPlace& place) {
+  MUSTER_ASSIGN_OR_RETURN(const Tables tables, LocalTables(schema, shard.Of(0)));
+  MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOfTensors(schema, tables.tensors));
   if (ZeroStage(spec) == 0) {
-    return BucketPlanFingerprint(
-        MakeBucketPlan(layout, tables.tensors, BucketPlanOptionsOf(spec.update())));
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<GradientBucket> plan,
+                            place.PlanBuckets(layout, tables.tensors));
+    return BucketPlanFingerprint(plan);
   }
   return ShardFingerprint(ZeroStage(spec), KeptGatheredBytes(spec),
                           ShardLayout(layout, shard.size(Axis::kShard)));
@@ -73,6 +69,7 @@ absl::StatusOr<std::unique_ptr<ShardedStrategy>> ShardedStrategy::Create(
                                              .log = dependencies.log}));
   std::unique_ptr<ShardedStrategy> strategy(
       new ShardedStrategy(order, held_here, options, dependencies, std::move(kept)));
+  MUSTER_RETURN_IF_ERROR(strategy->MakePlace(order, held_here, dependencies));
   if (!hybrid) return strategy;
 
   v1::TablesSchema on_servers = schema;
@@ -105,11 +102,6 @@ ShardedStrategy::ShardedStrategy(const v1::TaskOrder& order, const v1::TablesSch
                                  std::unique_ptr<KeptShard> kept)
     : options_(options),
       clock_(*dependencies.clock),
-      holding_(HoldingOfStage(ZeroStage(order.spec()))),
-      kept_gathered_bytes_(KeptGatheredBytes(order.spec())),
-      divides_tokens_(DividesTokens(order.spec())),
-      reducing_(Reducing(order.spec(), options.timeout)),
-      clips_by_norm_(schema.clipping().by_global_norm() > 0),
       divides_anew_(DividesAnew(order.spec())),
       kept_(std::move(kept)),
       recovery_(schema, *kept_,
@@ -117,16 +109,35 @@ ShardedStrategy::ShardedStrategy(const v1::TaskOrder& order, const v1::TablesSch
                  .divides_anew = divides_anew_,
                  .daemon = Fingerprint(order.worker_id()),
                  .log = dependencies.log}),
-      units_(UnitCount(own().tables().tensors)),
-      plan_(holding_.gradients.has_value()
-                ? std::vector<GradientBucket>()
-                : MakeBucketPlan(own().layout(), own().tables().tensors,
-                                 BucketPlanOptionsOf(order.spec().update()))),
-      fingerprint_(PlanFingerprint(order.spec(), schema, own().shard())),
-      rows_(MakeRows()),
-      gradients_(own().tables().tensors.size()) {}
+      exchanging_({.holding = HoldingOfStage(ZeroStage(order.spec())),
+                   .kept_bytes = KeptGatheredBytes(order.spec()),
+                   .divides_tokens = DividesTokens(order.spec()),
+                   .reducing = Reducing(order.spec(), options.timeout)}),
+      clips_by_norm_(schema.clipping().by_global_norm() > 0),
+      rows_(MakeRows()) {}
 
-ShardedStrategy::~ShardedStrategy() { Leave(); }
+absl::Status ShardedStrategy::MakePlace(const v1::TaskOrder& order, const v1::TablesSchema& schema,
+                                        const ShardedDependencies& dependencies) {
+  if (dependencies.make_place != nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(place_, dependencies.make_place(*kept_));
+  } else {
+    place_ = std::make_unique<HostShard>(
+        *kept_, BucketPlanOptionsOf(order.spec().update()),
+        clips_by_norm_ ? HostShard::Norms::kMeasured : HostShard::Norms::kNotNeeded);
+  }
+  if (!exchanging_.holding.gradients.has_value()) {
+    MUSTER_ASSIGN_OR_RETURN(exchanging_.plan,
+                            place_->PlanBuckets(own().layout(), own().tables().tensors));
+  }
+  MUSTER_ASSIGN_OR_RETURN(fingerprint_,
+                          PlanFingerprint(order.spec(), schema, own().shard(), *place_));
+  return absl::OkStatus();
+}
+
+// Not Leave: nobody needs a copy on the host any more.
+ShardedStrategy::~ShardedStrategy() {
+  if (place_ != nullptr) EndGroup();
+}
 
 WaitForWork ShardedStrategy::MeasuredWait() {
   return [this](Work& work) {
@@ -144,38 +155,43 @@ std::vector<const FlightRecorder*> ShardedStrategy::recorders() const {
   if (groups_ == nullptr) return {};
   std::vector<const FlightRecorder*> recorders = groups_->recorders();
   if (rows_->recorder() != nullptr) recorders.push_back(rows_->recorder());
-  if (shared_gradients_ != nullptr) {
-    for (const FlightRecorder* recorder : shared_gradients_->recorders()) {
-      recorders.push_back(recorder);
-    }
+  if (!joined()) return recorders;
+  if (TensorRanks* const peers = exchange_->tensor_ranks(); peers != nullptr) {
+    for (const FlightRecorder* recorder : peers->recorders()) recorders.push_back(recorder);
   }
   return recorders;
 }
 
+CollectiveTraffic ShardedStrategy::TensorTraffic() const {
+  const TensorRanks* const peers = exchange_->tensor_ranks();
+  return peers == nullptr ? CollectiveTraffic() : peers->traffic();
+}
+
+absl::Status ShardedStrategy::TakeBack() {
+  if (!kept_->handed_over()) return absl::OkStatus();
+  return kept_->TakeBack([this](ShardState& state) { return place_->Read(state); });
+}
+
 void ShardedStrategy::Leave() {
+  // After an error there is no replica any more, and replica_clock() says so.
+  TakeBack().IgnoreError();
   if (joined() && recovers()) recovery_.KeepSums(sums_);
+  EndGroup();
+}
+
+void ShardedStrategy::EndGroup() {
+  agreement_.reset();
+  place_->Stop();
   rows_->Leave();
-  reducer_.reset();
-  // This ends the calls of a step that was given up, on all ranks.
-  scatterer_.reset();
-  copies_.reset();
-  if (gatherer_ != nullptr) {
-    // Other ranks may still be in the last step, and wait for the gathers that it started.
-    gatherer_->Outdate();
-    own().PlaceWeights({});
-  }
-  gatherer_.reset();
-  tied_sums_.reset();
-  shared_gradients_.reset();
-  tensor_group_.reset();
+  exchange_.reset();
+  place_->Leave();
   groups_.reset();
-  gradients_.assign(gradients_.size(), absl::Span<float>());
   counted_ = {};
 }
 
 void ShardedStrategy::Forget() {
   recovery_.ForgetKept();
-  kept_->HandOver();
+  kept_->Forget();
 }
 
 absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
@@ -184,118 +200,58 @@ absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
   const MeshPosition shard = divides_anew_
                                  ? kept_->ShardOfRank(communicator->rank(), communicator->size())
                                  : own().shard();
-  const std::vector<TensorSpec>& tensors = own().tables().tensors;
-  MUSTER_ASSIGN_OR_RETURN(groups_, RankGroups::Create(std::move(communicator), shard, tensors));
-  if (groups_->tied_group() != nullptr) {
-    tied_sums_ = std::make_unique<TiedSums>(*groups_->tied_group(), tensors, options_.timeout);
-  }
+  MUSTER_ASSIGN_OR_RETURN(
+      groups_, RankGroups::Create(std::move(communicator), shard, own().tables().tensors));
   const ShardState* const former = &own();
   const absl::Status filled = FillShards(source, shard);
   // Otherwise the rows' sums are still there for a rank that has not made its step yet.
   if (&own() != former) rows_ = MakeRows();
   MUSTER_RETURN_IF_ERROR(filled);
-  MUSTER_RETURN_IF_ERROR(MakeTensorGroup());
+  MUSTER_RETURN_IF_ERROR(place_->Enter(*groups_));
   MUSTER_RETURN_IF_ERROR(rows_->Join(*groups_));
-  MUSTER_RETURN_IF_ERROR(MakeExchanges());
+  MUSTER_ASSIGN_OR_RETURN(exchange_, ShardExchange::Create(*groups_, *place_, own(), exchanging_,
+                                                           clock_, counters_.exposed_seconds));
+  sums_.assign(exchange_->sums().begin(), exchange_->sums().end());
+  agreement_ = std::make_unique<StepAgreement>(groups_->world(), AgreementOptions());
+  MUSTER_RETURN_IF_ERROR(place_->Fill(own(), sums_));
   counted_ = groups_->traffic();
-  GatherAll();
-  return absl::OkStatus();
-}
-
-absl::Status ShardedStrategy::MakeTensorGroup() {
-  Communicator* const group = groups_->tensor_group();
-  if (group == nullptr) return absl::OkStatus();
-  tensor_group_ = std::make_unique<CommunicatorTensorGroup>(
-      *group, options_.timeout, [this](Communicator& communicator, const CollectiveCall& call) {
-        const BlockedTime blocked(clock_, counters_.exposed_seconds);
-        return communicator.Run(call);
-      });
-  MUSTER_ASSIGN_OR_RETURN(
-      shared_gradients_,
-      SharedGradients::Create(*group, own().tables().tensors,
-                              {.divides_tokens = divides_tokens_, .timeout = options_.timeout}));
+  exchange_->GatherAll();
+  if (place_->on_host()) return absl::OkStatus();
+  // A device warms up on weights.
+  MUSTER_RETURN_IF_ERROR(exchange_->GatherSome());
+  kept_->HandOver();
   return absl::OkStatus();
 }
 
 absl::Status ShardedStrategy::FillShards(absl::optional<int> source, const MeshPosition& shard) {
   Communicator& world = groups_->world();
-  if (!recovers()) return kept_->Fill(world, source, groups_->replicas());
-  if (!source.has_value()) {
-    MUSTER_RETURN_IF_ERROR(recovery_.Forget(shard));
-    MUSTER_RETURN_IF_ERROR(kept_->Fill(world, absl::nullopt, groups_->replicas()));
-    if (tied_sums_ != nullptr) MUSTER_RETURN_IF_ERROR(tied_sums_->CopyWeights(own()));
-    return recovery_.MakeCopies(world);
+  if (recovers() && source.has_value()) {
+    return recovery_.Recover(world, shard,
+                             [this](const StepOutcome& outcome) { return MakeStep(outcome); });
   }
-  return recovery_.Recover(world, shard,
-                           [this](const StepOutcome& outcome) { return MakeStep(outcome); });
+  if (recovers()) MUSTER_RETURN_IF_ERROR(recovery_.Forget(shard));
+  // Several shards have no source in common.
+  if (own().shard().mesh.world_size() > 1) source = absl::nullopt;
+  MUSTER_RETURN_IF_ERROR(kept_->Fill(world, source, groups_->replicas()));
+  if (groups_->tied_group() != nullptr) {
+    TiedSums tied(*groups_->tied_group(), own().tables().tensors, options_.timeout);
+    MUSTER_RETURN_IF_ERROR(tied.CopyWeights(own()));
+  }
+  return recovers() ? recovery_.MakeCopies(world) : absl::OkStatus();
 }
 
-absl::Status ShardedStrategy::MakeExchanges() {
-  const WaitForWork wait = MeasuredWait();
-  const ShardedTensors sharded = {own().layout(), own().shard_layout(), own().tables().tensors};
-  ModelParameters held;
-  if (!holding_.gradients.has_value()) {
-    GradientReducerOptions reducing = reducing_;
-    reducing.wait = wait;
-    MUSTER_ASSIGN_OR_RETURN(reducer_, GradientReducer::Create(groups_->data_group(), plan_,
-                                                              sharded.layout.elements(), reducing));
-    gradients_ = TensorSpans(sharded.layout, sharded.tensors, reducer_->gradients());
-    sums_ = own().PartSlices(reducer_->gradients());
-    held.values = own().parameters();
-  } else {
-    MUSTER_ASSIGN_OR_RETURN(gatherer_, WeightGatherer::Create(groups_->shard_group(), sharded,
-                                                              {.holding = *holding_.weights,
-                                                               .kept_bytes = kept_gathered_bytes_,
-                                                               .timeout = options_.timeout,
-                                                               .wait = wait}));
-    // This comes before gradients are allocated, because the state gives its own memory back.
-    PlaceWeights();
-    MUSTER_ASSIGN_OR_RETURN(scatterer_,
-                            GradientScatterer::Create(groups_->shard_group(), sharded,
-                                                      {.holding = *holding_.gradients,
-                                                       .wire = reducing_.wire,
-                                                       .deterministic = reducing_.deterministic,
-                                                       .timeout = options_.timeout,
-                                                       .wait = wait,
-                                                       .replicas = groups_->replicas()}));
-    sums_.assign(scatterer_->sums().begin(), scatterer_->sums().end());
-    held = gatherer_->parameters();
-  }
-  tensor_sums_ = own().TensorSlices(sums_);
-  copies_ = std::make_unique<LowPrecisionCopies>(sharded.tensors, held);
-  cells_by_rank_.clear();
-  if (clips_by_norm_ && own().shard().mesh.world_size() > 1) {
+StepAgreement::Options ShardedStrategy::AgreementOptions() const {
+  StepAgreement::Options options;
+  options.extent = place_->extent();
+  options.counts_examples = own().shard().at(kModelAxes) == 0;
+  options.timeout = options_.timeout;
+  const Mesh& mesh = groups_->mesh();
+  for (int rank = 0; rank < mesh.world_size(); ++rank) {
     // The cells of the first ranks with each shard; the others have the same.
-    const Mesh& mesh = groups_->mesh();
-    for (int rank = 0; rank < mesh.world_size(); ++rank) {
-      const bool first = mesh.Position(rank, kStateAxes.Others()) == 0;
-      const size_t cells = own().cells_by_shard()[mesh.Position(rank, kStateAxes)];
-      cells_by_rank_.push_back(first ? cells : 0);
-    }
+    const bool first = mesh.Position(rank, kStateAxes.Others()) == 0;
+    options.cells_by_rank.push_back(first ? place_->cells(mesh.Position(rank, kStateAxes)) : 0);
   }
-  return absl::OkStatus();
-}
-
-void ShardedStrategy::PlaceWeights() {
-  if (holding_.weights != UnitPlaces::Holding::kWhole) return;
-  const absl::Span<const ShardLayout::Part> parts = own().shard_layout().parts();
-  std::vector<float*> places;
-  for (size_t part = 0; part < parts.size(); ++part) {
-    const bool f32 = parts[part].compute == DType::kF32;
-    places.push_back(f32 ? gatherer_->own_slice(static_cast<int>(part)).data() : nullptr);
-  }
-  own().PlaceWeights(places);
-}
-
-void ShardedStrategy::GatherAll() {
-  if (holding_.weights != UnitPlaces::Holding::kWhole) return;
-  for (int unit = 0; unit < units_; ++unit) gatherer_->Start(unit, own().slices());
-}
-
-absl::Status ShardedStrategy::AwaitAll() {
-  if (holding_.weights != UnitPlaces::Holding::kWhole) return absl::OkStatus();
-  for (int unit = 0; unit < units_; ++unit) MUSTER_RETURN_IF_ERROR(gatherer_->Await(unit));
-  return absl::OkStatus();
+  return options;
 }
 
 absl::StatusOr<uint64_t> ShardedStrategy::Start() {
@@ -321,27 +277,13 @@ absl::Status ShardedStrategy::BeginStep(uint64_t clock) {
     return absl::FailedPreconditionError(absl::StrCat(
         "a step begins at clock ", clock, ", but the parameters are at ", own().clock()));
   }
-  copies_->Outdate();
   rows_->BeginStep();
+  agreement_->BeginStep();
   tensor_counted_ = TensorTraffic();
   stage_counted_ = groups_->stage_traffic();
-  if (in_flight()) {
-    // Every step gathers the same, whatever was evaluated before, and counts only its traffic.
-    gatherer_->Outdate();
-    counted_ = groups_->traffic();
-    gatherer_->Start(0, own().slices());
-  }
-  micro_batches_ = 0;
+  agreement_counted_ = agreement_->traffic();
+  MUSTER_RETURN_IF_ERROR(exchange_->BeginStep(counted_));
   return servers_ == nullptr ? absl::OkStatus() : servers_->BeginStep(clock);
-}
-
-absl::Status ShardedStrategy::Acquire(int unit, Direction direction) {
-  if (gatherer_ != nullptr) {
-    MUSTER_RETURN_IF_ERROR(gatherer_->Acquire(unit, direction, own().slices()));
-    if (direction == Direction::kBackward) MUSTER_RETURN_IF_ERROR(scatterer_->BeforeWrite(unit));
-  }
-  copies_->Refresh(unit);
-  return absl::OkStatus();
 }
 
 absl::Status ShardedStrategy::Prefetch(const MicroBatch& micro_batch) {
@@ -356,35 +298,9 @@ absl::Status ShardedStrategy::LookUp(MicroBatch& micro_batch) {
 }
 
 absl::Status ShardedStrategy::BeforeBackward(uint64_t examples, SeriesPosition position) {
-  if (++micro_batches_ == 1) examples_ = 0;
-  examples_ += examples;
-  position_ = position;
-  if (scatterer_ != nullptr) scatterer_->BeginMicroBatch(position);
+  agreement_->BeforeBackward(examples, position);
+  exchange_->BeforeBackward(position);
   return servers_ == nullptr ? absl::OkStatus() : servers_->BeforeBackward(examples, position);
-}
-
-Accumulation ShardedStrategy::GradientStore(int unit) const {
-  if (scatterer_ != nullptr) return scatterer_->GradientStore();
-  return micro_batches_ == 1 ? Accumulation::kWrite : Accumulation::kAdd;
-}
-
-GradientSpans ShardedStrategy::gradients() const {
-  return scatterer_ != nullptr ? scatterer_->gradients() : GradientSpans(gradients_);
-}
-
-absl::Status ShardedStrategy::GradientReady(int unit) {
-  const bool leaves =
-      holding_.gradients == UnitPlaces::Holding::kInFlight || position_ == SeriesPosition::kLast;
-  if (shared_gradients_ != nullptr && leaves) {
-    const BlockedTime blocked(clock_, counters_.exposed_seconds);
-    MUSTER_RETURN_IF_ERROR(shared_gradients_->Sum(unit, gradients()));
-  }
-  if (scatterer_ != nullptr) {
-    scatterer_->UnitReady(unit);
-  } else if (position_ == SeriesPosition::kLast) {
-    reducer_->UnitReady(unit);
-  }
-  return absl::OkStatus();
 }
 
 absl::Status ShardedStrategy::PushRows(MicroBatch& micro_batch) {
@@ -395,37 +311,23 @@ absl::Status ShardedStrategy::PushRows(MicroBatch& micro_batch) {
 
 void ShardedStrategy::CountTraffic(uint64_t& sent, uint64_t& received) {
   const CollectiveTraffic now = groups_->traffic();
-  sent += now.sent - counted_.sent;
-  received += now.received - counted_.received;
-  counted_ = now;
+  Add(Since(std::exchange(counted_, now), now), sent, received);
 }
 
 void ShardedStrategy::LeaveOut(const CollectiveTraffic& before) {
-  const CollectiveTraffic now = groups_->traffic();
-  counted_.sent += now.sent - before.sent;
-  counted_.received += now.received - before.received;
-}
-
-CollectiveTraffic ShardedStrategy::TensorTraffic() const {
-  if (shared_gradients_ == nullptr) return {};
-  CollectiveTraffic traffic = shared_gradients_->traffic();
-  traffic.sent += groups_->tensor_group()->traffic().sent;
-  traffic.received += groups_->tensor_group()->traffic().received;
-  return traffic;
+  Add(Since(before, groups_->traffic()), counted_.sent, counted_.received);
 }
 
 absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
+  MUSTER_RETURN_IF_ERROR(place_->EndPasses());
   // Rows go to their owners beside the dense sums that are still under way.
   MUSTER_RETURN_IF_ERROR(rows_->SendToOwners());
-  MUSTER_RETURN_IF_ERROR(scatterer_ != nullptr ? scatterer_->Finish() : reducer_->Finish());
-  if (tied_sums_ != nullptr) {
-    const BlockedTime blocked(clock_, counters_.exposed_seconds);
-    MUSTER_RETURN_IF_ERROR(tied_sums_->Add(tensor_sums_));
-  }
-  const std::vector<TensorSpec>& tensors = own().tables().tensors;
-  const TensorSpec* overflowed = kept_->loss_scaling().Divide(tensors, tensor_sums_);
+  MUSTER_RETURN_IF_ERROR(exchange_->Finish());
+  const int overflowed = place_->Unscale(exchange_->tensor_sums(), exchange_->sums_seen());
   CountTraffic(counters_.bytes_sent, counters_.bytes_received);
   MUSTER_RETURN_IF_ERROR(rows_->AddReplicas());
+  // Devices have no rows.
+  if (place_->on_host()) CountTraffic(counters_.other_bytes_sent, counters_.other_bytes_received);
   if (recovers()) {
     Communicator& world = groups_->world();
     MUSTER_RETURN_IF_ERROR(
@@ -434,31 +336,27 @@ absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
     MUSTER_RETURN_IF_ERROR(recovery_.SumsComplete(world, sums_, options_.timeout, MeasuredWait()));
     CountTraffic(counters_.bytes_sent, counters_.bytes_received);
   }
-  StepShare mine = {.examples = own().shard().at(kModelAxes) == 0 ? examples_ : 0};
-  // The engine checks the gradients of the last micro-batch, which hold the sums over all
-  // micro-batches only if gradients are whole.
-  const bool unseen = holding_.gradients == UnitPlaces::Holding::kInFlight && micro_batches_ > 1;
-  if (unseen && overflowed == nullptr) overflowed = FirstNotFinite(tensors, tensor_sums_);
-  if (overflowed != nullptr) mine.overflowed = static_cast<int>(overflowed - tensors.data());
-  std::vector<double> cells;
-  if (!cells_by_rank_.empty() && cells_by_rank_[groups_->world().rank()] > 0) {
-    cells = own().CellNorms(sums_, rows_->sums());
-    mine.cells = cells;
-  }
+  MUSTER_ASSIGN_OR_RETURN(
+      const absl::Span<const double> cells,
+      place_->Measure({.dense = sums_, .rows = rows_->sums()}, agreement_->own_cells()));
   const BlockedTime blocked(clock_, counters_.exposed_seconds);
-  MUSTER_ASSIGN_OR_RETURN(const StepTotal total,
-                          exchange_.Run(groups_->world(), options_.timeout, mine, cells_by_rank_));
-  CountTraffic(counters_.other_bytes_sent, counters_.other_bytes_received);
-  const CollectiveTraffic of_tensors = TensorTraffic();
-  counters_.tensor_bytes_sent += of_tensors.sent - tensor_counted_.sent;
-  counters_.tensor_bytes_received += of_tensors.received - tensor_counted_.received;
-  const CollectiveTraffic of_stages = groups_->stage_traffic();
-  counters_.stage_bytes_sent += of_stages.sent - stage_counted_.sent;
-  counters_.stage_bytes_received += of_stages.received - stage_counted_.received;
-  const CollectiveTraffic of_rows = rows_->step_traffic();
-  counters_.other_bytes_sent += of_rows.sent;
-  counters_.other_bytes_received += of_rows.received;
+  MUSTER_ASSIGN_OR_RETURN(const StepTotal total, agreement_->Run(overflowed, cells));
+  CountAgreement();
   return total;
+}
+
+void ShardedStrategy::CountAgreement() {
+  // The sum of examples travels beside gradients: what was counted with them is taken off again.
+  const CollectiveTraffic agreed = Since(agreement_counted_, agreement_->traffic());
+  Add(agreed, counted_.sent, counted_.received);
+  CountTraffic(counters_.bytes_sent, counters_.bytes_received);
+  for (const CollectiveTraffic& traffic : {agreed, rows_->step_traffic()}) {
+    Add(traffic, counters_.other_bytes_sent, counters_.other_bytes_received);
+  }
+  Add(Since(tensor_counted_, TensorTraffic()), counters_.tensor_bytes_sent,
+      counters_.tensor_bytes_received);
+  Add(Since(stage_counted_, groups_->stage_traffic()), counters_.stage_bytes_sent,
+      counters_.stage_bytes_received);
 }
 
 absl::StatusOr<double> ShardedStrategy::CloseServers(const GradientSums& sums) {
@@ -471,15 +369,8 @@ absl::StatusOr<double> ShardedStrategy::CloseServers(const GradientSums& sums) {
   const BlockedTime blocked(clock_, counters_.exposed_seconds);
   double scale =
       closed.ok() ? servers_->last_clipping_scale() : std::numeric_limits<double>::quiet_NaN();
-  CollectiveCall broadcast;
-  broadcast.kind = Collective::kBroadcast;
-  broadcast.dtype = DType::kF64;
-  broadcast.in = &scale;
-  broadcast.out = &scale;
-  broadcast.count = 1;
-  broadcast.timeout = options_.timeout;
-  broadcast.label = "clipping scale";
-  MUSTER_RETURN_IF_ERROR(groups_->world().Run(broadcast));
+  MUSTER_RETURN_IF_ERROR(groups_->world().Run(
+      Broadcast(/*root=*/0, absl::MakeSpan(&scale, 1), options_.timeout, "clipping scale")));
   CountTraffic(counters_.other_bytes_sent, counters_.other_bytes_received);
   if (!closed.ok()) return closed;
   if (std::isnan(scale)) {
@@ -492,25 +383,23 @@ absl::Status ShardedStrategy::EndStep() {
   MUSTER_ASSIGN_OR_RETURN(const StepTotal total, CollectSums());
   StepOutcome outcome = {
       .clock = own().clock(), .examples = total.examples, .overflowed = total.overflowed};
-  if (outcome.overflowed >= 0) {
-    if (loss_scaler() == nullptr) {
-      return DivergedError(outcome.clock, absl::StrCat(NameOfOverflow(outcome), " is not finite"));
+  if (outcome.overflowed < 0) {
+    const GradientSums sums = {
+        .examples = total.examples, .dense = sums_, .rows = rows_->sums(), .cells = total.cells};
+    if (servers_ != nullptr) {
+      MUSTER_ASSIGN_OR_RETURN(outcome.scale, CloseServers(sums));
+    } else {
+      MUSTER_RETURN_IF_ERROR(place_->Decide(sums, outcome));
     }
-    return MakeStep(outcome);
   }
-  const GradientSums sums = {
-      .examples = total.examples, .dense = sums_, .rows = rows_->sums(), .cells = total.cells};
-  if (servers_ != nullptr) {
-    MUSTER_ASSIGN_OR_RETURN(outcome.scale, CloseServers(sums));
-  } else {
-    MUSTER_ASSIGN_OR_RETURN(const NormClipping clipping, own().Clipping(sums));
-    outcome.norm = clipping.norm;
-    outcome.scale = clipping.scale;
+  if (outcome.overflowed >= 0 && loss_scaler() == nullptr) {
+    return DivergedError(outcome.clock, absl::StrCat(NameOfOverflow(outcome), " is not finite"));
   }
   return MakeStep(outcome);
 }
 
 std::string ShardedStrategy::NameOfOverflow(const StepOutcome& outcome) const {
+  if (outcome.overflowed == StepOutcome::kSomeTensor) return "the gradient's norm";
   return absl::StrCat("the gradient of ", own().tables().tensors[outcome.overflowed].name);
 }
 
@@ -520,14 +409,11 @@ absl::Status ShardedStrategy::MakeStep(const StepOutcome& outcome) {
       outcome.clock, overflowed ? StepEnd::kOverflowed : StepEnd::kFinite,
       overflowed ? NameOfOverflow(outcome) : ""));
   counters_.gradient_norm = outcome.norm;
-  if (overflowed) {
-    own().set_clock(outcome.clock + 1);
-  } else {
-    if (gatherer_ != nullptr) gatherer_->Outdate();
-    own().Apply({.examples = outcome.examples, .dense = sums_, .rows = rows_->sums()},
-                outcome.scale);
-    if (gatherer_ != nullptr) GatherAll();
-  }
+  // Sums that a rank kept make a step before there is anything to gather.
+  const bool gathers = joined() && outcome.moves();
+  if (gathers) exchange_->Outdate();
+  place_->Apply({.examples = outcome.examples, .dense = sums_, .rows = rows_->sums()}, outcome);
+  if (gathers) exchange_->GatherAll();
   recovery_.StepMade(outcome);
   return absl::OkStatus();
 }
@@ -538,15 +424,17 @@ absl::StatusOr<CutFiles> ShardedStrategy::Cut(uint64_t clock) {
         "a cut at clock ", clock, " was asked for, but the parameters are at ", own().clock()));
   }
   // Calls under way belong to the next step; calls that follow belong to no step.
-  MUSTER_RETURN_IF_ERROR(AwaitAll());
+  MUSTER_RETURN_IF_ERROR(exchange_->AwaitAll());
+  MUSTER_RETURN_IF_ERROR(TakeBack());
   const CollectiveTraffic before = groups_->traffic();
   CutFiles servers;
   if (servers_ != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(servers, servers_->Cut(clock));
   }
   const uint32_t first_number = servers_ == nullptr ? 0 : own().layout().partitions();
-  MUSTER_ASSIGN_OR_RETURN(CutFiles files,
-                          kept_->Cut(groups_->world(), first_number, servers.failure));
+  absl::StatusOr<CutFiles> cut = kept_->Cut(groups_->world(), first_number, servers.failure);
+  if (!place_->on_host()) kept_->HandOver();
+  MUSTER_ASSIGN_OR_RETURN(CutFiles files, std::move(cut));
   LeaveOut(before);
   files.by_partition.insert(files.by_partition.begin(), servers.by_partition.begin(),
                             servers.by_partition.end());

@@ -1,7 +1,6 @@
 #ifndef MUSTER_WORKER_STRATEGY_GROUP_SHARDED_STRATEGY_H_
 #define MUSTER_WORKER_STRATEGY_GROUP_SHARDED_STRATEGY_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,26 +15,18 @@
 #include "absl/types/span.h"
 #include "common/base/clock.h"
 #include "common/checkpoint/storage.h"
-#include "common/partition/stage_holding.h"
-#include "common/partition/unit_places.h"
 #include "worker/collectives/communicator.h"
-#include "worker/nn/low_precision_copies.h"
 #include "worker/nn/tensor_group.h"
-#include "worker/parallel/communicator_tensor_group.h"
 #include "worker/strategy/blocked_time.h"
 #include "worker/strategy/group/exchange/rank_groups.h"
 #include "worker/strategy/group/exchange/row_exchange.h"
-#include "worker/strategy/group/exchange/step_exchange.h"
-#include "worker/strategy/group/gradients/bucket_plan.h"
-#include "worker/strategy/group/gradients/gradient_reducer.h"
-#include "worker/strategy/group/gradients/gradient_scatterer.h"
-#include "worker/strategy/group/gradients/shared_gradients.h"
-#include "worker/strategy/group/gradients/tied_sums.h"
-#include "worker/strategy/group/gradients/weight_gatherer.h"
+#include "worker/strategy/group/exchange/shard_exchange.h"
+#include "worker/strategy/group/exchange/step_agreement.h"
 #include "worker/strategy/group/recovery/kept_shard.h"
 #include "worker/strategy/group/recovery/shard_recovery.h"
 #include "worker/strategy/group/recovery/step_outcome.h"
 #include "worker/strategy/group/replica_group.h"
+#include "worker/strategy/group/shard_place.h"
 #include "worker/strategy/servers/parameter_server_strategy.h"
 #include "worker/strategy/shard_state.h"
 #include "worker/strategy/strategy.h"
@@ -64,6 +55,8 @@ struct ShardedDependencies {
   std::function<void(absl::string_view)> log = [](absl::string_view) {};
   // The connections to the servers; only for hybrid jobs.
   ShardRouterDependencies routing;
+  // Makes the place where the shard is stepped. Null: the host's memory.
+  std::function<absl::StatusOr<std::unique_ptr<ShardPlace>>(KeptShard& kept)> make_place;
 };
 
 // Data parallelism without servers: the ranks of a shard group divide the optimizer among them and,
@@ -89,9 +82,19 @@ struct ShardedDependencies {
 //   GradientReady(u)  starts to sum what is complete with unit u, while backward goes on
 //   EndStep           waits for all sums, of rows, too, and with redundancy sends those of the
 //                     slice to the rank that keeps a copy; makes the one exchange of all the job's
-//                     ranks (step_exchange.h); only when all of that succeeded steps the shard;
+//                     ranks (step_agreement.h); only when all of that succeeded steps the shard;
 //                     then starts to gather all units (stages 1 and 2), which travel beside what
 //                     follows
+//
+// The shard is stepped in the host's memory, or on a device (shard_place.h). There weights,
+// gradients and moments never leave the device while a group trains. The host has a copy (12 bytes
+// for each parameter of the shard) only for what is not a step: without a group, where it is what
+// the next one restores or, with one shard, takes over from another rank or sends to others, and in
+// Cut. Checkpoints have the common form, so that a job goes on from them anywhere, with any number
+// of ranks and any stage. Hooks only queue a step's work; EndStep waits for the device. Norms are
+// exchanged as one square for each rank, and with one shard in all as none, because every rank has
+// all sums. A job on devices with several shards or tensor ranks keeps no copies, and goes back to
+// its last checkpoint when it loses a rank (LossIsFinal).
 //
 // Every rank makes the same calls in the same order, so all run the same number of micro-batches
 // and, under stage 3, of evaluation passes, if need be without examples.
@@ -144,14 +147,20 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   void Forget() override;
   void Leave() override;
   std::vector<const FlightRecorder*> recorders() const override;
+  // Returns the groups of ranks; null when none is joined.
+  RankGroups* groups() { return groups_.get(); }
   // Returns the communicator of all ranks; null when no group is joined.
   const Communicator* communicator() const {
     return groups_ == nullptr ? nullptr : &groups_->world();
   }
   TrainingState& state() override { return *this; }
+  Strategy& strategy() { return *this; }
   // Returns the ranks that compute the model together with this one; null when there are none or no
   // group is joined. Lives until Leave.
-  TensorGroup* tensor_group() { return tensor_group_.get(); }
+  TensorGroup* tensor_group() {
+    TensorRanks* const peers = joined() ? exchange_->tensor_ranks() : nullptr;
+    return peers == nullptr ? nullptr : &peers->group();
+  }
   // Returns the communicator of the stages of a pipeline, for messages between these; null when
   // there is one stage or no group is joined. Lives until Leave.
   Communicator* stage_group() { return groups_ == nullptr ? nullptr : groups_->stage_group(); }
@@ -161,18 +170,20 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   absl::StatusOr<uint64_t> Start() override;
   // Begins a step. FailedPrecondition: no group was joined, or the clock is not the shard's.
   absl::Status BeginStep(uint64_t clock) override;
-  absl::Status Acquire(int unit, Direction direction) override;
+  absl::Status Acquire(int unit, Direction direction) override {
+    return exchange_->Acquire(unit, direction);
+  }
   void Release(int unit, Direction direction) override {}
   // Returns the parameters. Under stages 1 to 3, tensors that are computed with in 16 bits have no
   // f32 values.
-  ModelParameters parameters() const override { return copies_->parameters(); }
+  ModelParameters parameters() const override { return exchange_->parameters(); }
   absl::Status Prefetch(const MicroBatch& micro_batch) override;
   absl::Status LookUp(MicroBatch& micro_batch) override;
   absl::Status BeforeBackward(uint64_t examples, SeriesPosition position) override;
-  Accumulation GradientStore(int unit) const override;
-  GradientSpans gradients() const override;
+  Accumulation GradientStore(int unit) const override { return exchange_->GradientStore(); }
+  GradientSpans gradients() const override { return exchange_->gradients(); }
   float loss_scale() const override { return kept_->loss_scaling().scale(); }
-  absl::Status GradientReady(int unit) override;
+  absl::Status GradientReady(int unit) override { return exchange_->GradientReady(unit); }
   absl::Status PushRows(MicroBatch& micro_batch) override;
   // Ends the step. Also returns OutOfRange, on all ranks: the sum of a gradient is not finite or,
   // with clipping by global norm, its norm. Scaled gradients are summed as they are; the sums of
@@ -193,96 +204,75 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
                   const ShardedOptions& options, const ShardedDependencies& dependencies,
                   std::unique_ptr<KeptShard> kept);
 
+  // Makes the place and what follows from it.
+  absl::Status MakePlace(const v1::TaskOrder& order, const v1::TablesSchema& schema,
+                         const ShardedDependencies& dependencies);
   ShardState& own() { return kept_->state(); }
   const ShardState& own() const { return kept_->state(); }
-  bool joined() const { return reducer_ != nullptr || scatterer_ != nullptr; }
-  // Returns whether ranks hold different shards, in this group or in another one.
-  bool recovers() const { return divides_anew_ || own().shard().mesh.world_size() > 1; }
-  bool in_flight() const { return holding_.weights == UnitPlaces::Holding::kInFlight; }
+  bool joined() const { return exchange_ != nullptr; }
+  // Returns whether ranks hold different shards, in this group or in another one, and go on after
+  // a loss.
+  bool recovers() const {
+    return place_->on_host() && (divides_anew_ || own().shard().mesh.world_size() > 1);
+  }
 
   // Returns a wait whose time is counted as exposed.
   WaitForWork MeasuredWait();
   std::unique_ptr<RowExchange> MakeRows();
-  // Makes what the tensor group's ranks need of one another; a collective call.
-  absl::Status MakeTensorGroup();
   // Gives every rank its shard, and this one `shard`; a collective call.
   absl::Status FillShards(absl::optional<int> source, const MeshPosition& shard);
-  // Creates the objects that move weights and gradients in the groups; a collective call.
-  absl::Status MakeExchanges();
-  // Moves the shard's f32 weights to where they are gathered, if they are held whole, so that there
-  // is no second copy of them.
-  void PlaceWeights();
-  // Starts to gather all units, in order, if they are held whole.
-  void GatherAll();
-  absl::Status AwaitAll();
+  StepAgreement::Options AgreementOptions() const;
+  // Gives up the group with all that belongs to it.
+  void EndGroup();
+  // Brings the shard to the host, where it is not there already.
+  absl::Status TakeBack();
   // Waits until the sums are complete, and exchanges what ranks know of the step.
   absl::StatusOr<StepTotal> CollectSums();
   absl::StatusOr<double> CloseServers(const GradientSums& sums);
   std::string NameOfOverflow(const StepOutcome& outcome) const;
   // Makes a step of which this rank has the sums, in its shard and its copies.
   absl::Status MakeStep(const StepOutcome& outcome);
+  // Returns the traffic among tensor ranks.
+  CollectiveTraffic TensorTraffic() const;
+  // Counts the agreement's traffic, and what else moved beside weights and gradients.
+  void CountAgreement();
   // Counts the traffic since the last count.
   void CountTraffic(uint64_t& sent, uint64_t& received);
   // Leaves the traffic since `before` out of the next count.
   void LeaveOut(const CollectiveTraffic& before);
-  // Returns the traffic among tensor ranks.
-  CollectiveTraffic TensorTraffic() const;
 
   const ShardedOptions options_;
   const Clock& clock_;
-  const StageHolding holding_;
-  const uint64_t kept_gathered_bytes_;
-  const bool divides_tokens_;
-  const GradientReducerOptions reducing_;
-  const bool clips_by_norm_;
   const bool divides_anew_;
   const std::unique_ptr<KeptShard> kept_;
   ShardRecovery recovery_;
-  // The number of units, without those behind the last unit that has tensors.
-  const int units_;
-  // The buckets of gradients that are all-reduced; empty if gradients are scattered.
-  const std::vector<GradientBucket> plan_;
-  const uint64_t fingerprint_;
+  // These are const after Create.
+  std::unique_ptr<ShardPlace> place_;
+  ShardExchangeOptions exchanging_;
+  uint64_t fingerprint_ = 0;
   // The strategy of a hybrid job's sparse tables; null otherwise.
   std::unique_ptr<ParameterServerStrategy> servers_;
+  const bool clips_by_norm_;
 
   std::unique_ptr<RowExchange> rows_;
-  StepExchange exchange_;
-  // The number of the step's micro-batches that BeforeBackward saw, and the last one's position.
-  int micro_batches_ = 0;
-  SeriesPosition position_ = SeriesPosition::kLast;
-  uint64_t examples_ = 0;
   // The sums that the servers' half needs while the step ends.
   const GradientSums* closing_ = nullptr;
 
   StrategyCounters counters_;
-  // The traffic at the last count, and that among tensor ranks and among stages at the step's
-  // beginning.
+  // The traffic at the last count, and that among tensor ranks, among stages and for the agreement
+  // at the step's beginning.
   CollectiveTraffic counted_;
   CollectiveTraffic tensor_counted_;
   CollectiveTraffic stage_counted_;
+  CollectiveTraffic agreement_counted_;
 
   // The groups of ranks; null: no group was joined.
   std::unique_ptr<RankGroups> groups_;
-  // Null unless there are several tensor ranks.
-  std::unique_ptr<CommunicatorTensorGroup> tensor_group_;
-  std::unique_ptr<SharedGradients> shared_gradients_;
-  // Null unless another stage has some of this rank's tensors, too.
-  std::unique_ptr<TiedSums> tied_sums_;
-  // The number of cells that each rank gives for the norm; empty if no norm is needed of others.
-  std::vector<size_t> cells_by_rank_;
-  // These come after the groups, so that they are destroyed before the groups' memory. With one
-  // shard there is the reducer alone, with several the other two.
-  std::unique_ptr<GradientReducer> reducer_;
-  std::unique_ptr<WeightGatherer> gatherer_;
-  std::unique_ptr<GradientScatterer> scatterer_;
-  // The parameters to read: the shard's or the gathered weights, and 16-bit copies of f32 weights.
-  std::unique_ptr<LowPrecisionCopies> copies_;
-  // The reducer's gradients, by tensor.
-  std::vector<absl::Span<float>> gradients_;
-  // The step's sums of the shard: by part, and by tensor. Without a group: those that are kept.
+  // These come after the groups, so that they are destroyed before the groups' memory.
+  std::unique_ptr<ShardExchange> exchange_;
+  std::unique_ptr<StepAgreement> agreement_;
+  // The step's sums of the shard, by part. Without a group: those that are kept.
   std::vector<absl::Span<float>> sums_;
-  std::vector<absl::Span<float>> tensor_sums_;
 };
 
 }  // namespace muster

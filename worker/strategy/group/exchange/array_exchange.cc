@@ -1,19 +1,16 @@
 #include "worker/strategy/group/exchange/array_exchange.h"
 
+#include "worker/strategy/group/exchange/array_calls.h"
+
 namespace muster {
 
 std::shared_ptr<Work> ArrayExchange::StartNumbers(const std::vector<int64_t>& sent,
                                                   std::vector<int64_t>& received,
                                                   absl::string_view label) const {
   received.resize(sent.size());
-  CollectiveCall call;
-  call.kind = Collective::kAllToAll;
-  call.dtype = DType::kInt64;
-  call.in = sent.data();
-  call.out = received.data();
-  call.count = sent.size() / communicator.size();
-  call.timeout = timeout;
-  call.label = label;
+  CollectiveCall call =
+      ArrayCall<int64_t>(Collective::kAllToAll, sent, received.data(), timeout, label);
+  call.count /= communicator.size();
   return communicator.Start(call);
 }
 

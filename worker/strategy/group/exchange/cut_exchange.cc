@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/checkpoint/write_failure.h"
 #include "proto/task_service.pb.h"
+#include "worker/strategy/group/exchange/array_calls.h"
 
 namespace muster {
 namespace {
@@ -54,23 +55,14 @@ absl::StatusOr<CutFiles> ExchangeCut(Communicator& communicator, absl::Duration 
   const std::string bytes = Encode(mine);
   const int64_t length = static_cast<int64_t>(bytes.size());
   std::vector<int64_t> lengths(communicator.size());
-  CollectiveCall gather;
-  gather.kind = Collective::kAllGather;
-  gather.dtype = DType::kInt64;
-  gather.in = &length;
-  gather.out = lengths.data();
-  gather.count = 1;
-  gather.timeout = timeout;
-  gather.label = "lengths of cuts";
-  MUSTER_RETURN_IF_ERROR(communicator.Run(gather));
+  MUSTER_RETURN_IF_ERROR(communicator.Run(
+      AllGather(absl::MakeConstSpan(&length, 1), lengths.data(), timeout, "lengths of cuts")));
 
   const std::vector<size_t> counts(lengths.begin(), lengths.end());
   std::string all(std::accumulate(counts.begin(), counts.end(), size_t{0}), '\0');
-  gather.dtype = DType::kUint8;
-  gather.in = bytes.data();
-  gather.out = all.data();
+  CollectiveCall gather =
+      AllGather(absl::MakeConstSpan(bytes), all.data(), timeout, "files of cuts");
   gather.counts = counts;
-  gather.label = "files of cuts";
   MUSTER_RETURN_IF_ERROR(communicator.Run(gather));
 
   CutFiles files;

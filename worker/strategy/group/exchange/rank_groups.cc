@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "worker/strategy/group/exchange/array_calls.h"
 
 namespace muster {
 namespace {
@@ -13,9 +14,7 @@ namespace {
 CollectiveTraffic SumOf(absl::Span<const Communicator* const> groups) {
   CollectiveTraffic sum;
   for (const Communicator* group : groups) {
-    if (group == nullptr) continue;
-    sum.sent += group->traffic().sent;
-    sum.received += group->traffic().received;
+    if (group != nullptr) Add(group->traffic(), sum.sent, sum.received);
   }
   return sum;
 }
@@ -67,6 +66,26 @@ absl::StatusOr<std::unique_ptr<RankGroups>> RankGroups::Create(
     MUSTER_ASSIGN_OR_RETURN(groups->replicas_, split(Axis::kReplica));
   }
   return groups;
+}
+
+absl::Status RankGroups::MoveToDevices(Moved moved, const MakeDeviceCommunicator& make) {
+  const auto replace = [&](std::unique_ptr<Communicator>& group,
+                           Communicator* host) -> absl::Status {
+    if (host == nullptr) return absl::OkStatus();
+    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> device, make(*host));
+    replaced_.push_back(std::exchange(group, std::move(device)));
+    return absl::OkStatus();
+  };
+  if (moved == Moved::kSlices) {
+    Communicator* const others = replicas();
+    MUSTER_RETURN_IF_ERROR(replace(shard_group_, &shard_group()));
+    MUSTER_RETURN_IF_ERROR(replace(replicas_, others));
+  } else if (data_group().size() > 1) {
+    MUSTER_RETURN_IF_ERROR(replace(data_group_, &data_group()));
+  }
+  MUSTER_RETURN_IF_ERROR(replace(tensor_group_, tensor_group_.get()));
+  MUSTER_RETURN_IF_ERROR(replace(stage_group_, stage_group_.get()));
+  return replace(tied_group_, tied_group_.get());
 }
 
 Communicator* RankGroups::replicas() {

@@ -2,6 +2,7 @@
 #define MUSTER_WORKER_STRATEGY_GROUP_EXCHANGE_RANK_GROUPS_H_
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -12,6 +13,12 @@
 #include "worker/collectives/communicator.h"
 
 namespace muster {
+
+// Makes the communicator of device memory that goes with one of host memory, of the same ranks;
+// called by all of them. `host` may be used for other things before and after. Errors: the
+// backend's.
+using MakeDeviceCommunicator =
+    std::function<absl::StatusOr<std::unique_ptr<Communicator>>(Communicator& host)>;
 
 // The groups of the mesh in which a rank makes collective calls (common/mesh/mesh.h).
 //
@@ -31,6 +38,13 @@ class RankGroups {
   static absl::StatusOr<std::unique_ptr<RankGroups>> Create(
       std::unique_ptr<Communicator> world, const MeshPosition& shard,
       absl::Span<const TensorSpec> tensors = {});
+
+  // What the groups along the data axis move: a rank's gradients of all its tensors, or slices.
+  enum class Moved { kWhole, kSlices };
+  // Replaces the communicators that move weights, gradients and messages by ones of device memory;
+  // a collective call of all ranks. That of all ranks stays as it is, and so does that of whole
+  // gradients where a rank is alone. Slices lie in a communicator's memory even then.
+  absl::Status MoveToDevices(Moved moved, const MakeDeviceCommunicator& make);
 
   const Mesh& mesh() const { return mesh_; }
   // Returns the communicator of all ranks.
@@ -71,6 +85,8 @@ class RankGroups {
 
   const std::unique_ptr<Communicator> world_;
   const Mesh mesh_;
+  // Communicators of host memory in whose place others are now.
+  std::vector<std::unique_ptr<Communicator>> replaced_;
   // Null where the group is a larger one, or is never asked for.
   std::unique_ptr<Communicator> tensor_group_;
   std::unique_ptr<Communicator> stage_group_;

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/status_macros.h"
 #include "common/tensor/dtype.h"
+#include "worker/strategy/group/exchange/array_calls.h"
 
 namespace muster {
 namespace {
@@ -57,7 +58,7 @@ void RowExchange::BeginStep() {
 CollectiveTraffic RowExchange::step_traffic() const {
   if (owners_ == nullptr) return {};
   const CollectiveTraffic now = owners_->traffic();
-  return {.sent = now.sent - counted_.sent, .received = now.received - counted_.received};
+  return Since(counted_, now);
 }
 
 void RowExchange::Deal(absl::Span<const absl::Span<const uint64_t>> tables, DealtKeys& dealt) {
@@ -192,15 +193,8 @@ absl::Status RowExchange::AddReplicas() {
   std::vector<int64_t> numbers;
   for (const RowSum& rows : mine) numbers.push_back(static_cast<int64_t>(rows.keys().size()));
   std::vector<int64_t> all_numbers(ranks * mine.size());
-  CollectiveCall gather;
-  gather.kind = Collective::kAllGather;
-  gather.dtype = DType::kInt64;
-  gather.in = numbers.data();
-  gather.out = all_numbers.data();
-  gather.count = numbers.size();
-  gather.timeout = options_.timeout;
-  gather.label = "numbers of rows";
-  MUSTER_RETURN_IF_ERROR(Run(*replicas_, gather));
+  MUSTER_RETURN_IF_ERROR(Run(*replicas_, AllGather(absl::MakeConstSpan(numbers), all_numbers.data(),
+                                                   options_.timeout, "numbers of rows")));
   for (size_t table = 0; table < mine.size(); ++table) {
     std::vector<size_t> counts;
     for (size_t rank = 0; rank < ranks; ++rank) {
@@ -218,24 +212,16 @@ absl::Status RowExchange::GatherTable(absl::Span<const size_t> counts, const Row
   const size_t total = Total(counts);
   if (total == 0) return absl::OkStatus();
   received_.keys.resize(total);
-  CollectiveCall gather;
-  gather.kind = Collective::kAllGather;
-  gather.dtype = DType::kInt64;
-  gather.in = mine.keys().data();
-  gather.out = received_.keys.data();
+  CollectiveCall gather =
+      AllGather<uint64_t>(mine.keys(), received_.keys.data(), options_.timeout, "keys of rows");
   gather.counts = counts;
-  gather.timeout = options_.timeout;
-  gather.label = "keys of rows";
   MUSTER_RETURN_IF_ERROR(Run(*replicas_, gather));
 
   std::vector<size_t> floats;
   for (const size_t count : counts) floats.push_back(count * mine.dim());
   rows_in_.resize(total * mine.dim());
-  gather.dtype = DType::kF32;
-  gather.in = mine.sums().data();
-  gather.out = rows_in_.data();
+  gather = AllGather<float>(mine.sums(), rows_in_.data(), options_.timeout, "gradients of rows");
   gather.counts = floats;
-  gather.label = "gradients of rows";
   MUSTER_RETURN_IF_ERROR(Run(*replicas_, gather));
   // Rank after rank, as they lie here.
   sum.Add(received_.keys, rows_in_);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/tensor/dtype.h"
+#include "worker/strategy/group/exchange/array_calls.h"
 
 namespace muster {
 namespace {
@@ -62,14 +63,8 @@ absl::Status TiedGradients::Add(int unit, GradientSpans gradients) {
 void TiedGradients::Send(absl::Span<const float> gradient) {
   std::vector<CollectiveCall> messages;
   for (size_t begin = 0; begin < gradient.size(); begin += kMessage) {
-    CollectiveCall& send = messages.emplace_back();
-    send.kind = Collective::kSend;
-    send.dtype = DType::kF32;
-    send.in = gradient.data() + begin;
-    send.count = std::min(kMessage, gradient.size() - begin);
-    send.root = 0;
-    send.timeout = timeout_;
-    send.label = "tied gradients";
+    messages.push_back(ArrayCall<float>(Collective::kSend, gradient.subspan(begin, kMessage),
+                                        /*out=*/nullptr, timeout_, "tied gradients"));
   }
   for (std::shared_ptr<Work>& work : stages_.StartMessages(messages)) {
     sends_.push_back(std::move(work));

@@ -4,6 +4,7 @@
 
 #include "common/base/status_macros.h"
 #include "common/tensor/dtype.h"
+#include "worker/strategy/group/exchange/array_calls.h"
 
 namespace muster {
 
@@ -20,13 +21,7 @@ absl::Status TiedSums::Add(absl::Span<const absl::Span<float>> sums) {
   for (const int tensor : tied_) {
     // Both stages have the same slice, which may be padding alone.
     if (sums[tensor].empty()) continue;
-    CollectiveCall add;
-    add.kind = Collective::kAllReduce;
-    add.dtype = DType::kF32;
-    add.in = add.out = sums[tensor].data();
-    add.count = sums[tensor].size();
-    add.timeout = timeout_;
-    add.label = "gradients of both stages";
+    CollectiveCall add = Sum(sums[tensor], timeout_, "gradients of both stages");
     if (order_ != nullptr) add.stream = order_->stream();
     MUSTER_RETURN_IF_ERROR(stages_.Run(add));
   }
@@ -37,14 +32,10 @@ absl::Status TiedSums::CopyWeights(ShardState& state) {
   const std::vector<TensorSpec>& tensors = state.tables().tensors;
   for (const ShardLayout::OwnedBlock& owned : state.owned_blocks()) {
     if (tensors[owned.block.pieces[0].tensor].stages == 1) continue;
-    CollectiveCall copy;
-    copy.kind = Collective::kBroadcast;
-    copy.dtype = DType::kF32;
-    copy.in = copy.out = state.state().weights.data() + owned.slice_begin;
-    copy.count = owned.block.elements();
-    copy.timeout = timeout_;
-    copy.label = "weights of both stages";
-    MUSTER_RETURN_IF_ERROR(stages_.Run(copy));
+    const absl::Span<float> weights =
+        state.state().weights.subspan(owned.slice_begin, owned.block.elements());
+    MUSTER_RETURN_IF_ERROR(
+        stages_.Run(Broadcast(/*root=*/0, weights, timeout_, "weights of both stages")));
   }
   return absl::OkStatus();
 }

@@ -10,6 +10,7 @@
 #include "common/partition/tensor_spec.h"
 #include "common/tensor/dtype.h"
 #include "proto/schema.pb.h"
+#include "worker/strategy/group/exchange/array_calls.h"
 #include "worker/strategy/group/exchange/array_exchange.h"
 #include "worker/strategy/group/recovery/state_broadcast.h"
 
@@ -159,12 +160,9 @@ absl::Status KeptCopies::ExchangeSums(Communicator& communicator,
   for (size_t part = 0; part < parts_; ++part) {
     const absl::Span<float> mine = part < own.size() ? own[part] : absl::Span<float>();
     if (keeper >= 0) sent[keeper] = mine.size();
-    CollectiveCall call;
-    call.kind = Collective::kAllToAll;
-    call.dtype = DType::kF32;
-    call.in = mine.data();
     // Without copies nothing is written.
-    call.out = mine.data();
+    CollectiveCall call =
+        ArrayCall<float>(Collective::kAllToAll, mine, mine.data(), timeout, "sums for copies");
     for (auto it = copies_.rbegin(); it != copies_.rend(); ++it) {
       const std::vector<absl::Span<float>>& sums = it->second.sums;
       received[it->first] = part < sums.size() ? sums[part].size() : 0;
@@ -172,8 +170,6 @@ absl::Status KeptCopies::ExchangeSums(Communicator& communicator,
     }
     call.send_counts = sent;
     call.counts = received;
-    call.timeout = timeout;
-    call.label = "sums for copies";
     works.push_back(communicator.Start(call));
   }
   absl::Status result;

@@ -1,7 +1,6 @@
 #include "worker/strategy/group/recovery/kept_shard.h"
 
 #include <string>
-#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +16,7 @@
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/nn/loss_scaler.h"
+#include "worker/strategy/group/exchange/array_calls.h"
 #include "worker/strategy/group/exchange/cut_exchange.h"
 #include "worker/strategy/offloaded_floats.h"
 
@@ -77,8 +77,13 @@ absl::optional<uint64_t> KeptShard::clock() const {
   return state_->clock();
 }
 
-void KeptShard::HandOver() {
+void KeptShard::Forget() {
   content_ = StateContent::kNothing;
+  state_->ReleaseValues();
+}
+
+void KeptShard::HandOver() {
+  content_ = StateContent::kHandedOver;
   state_->ReleaseValues();
 }
 
@@ -86,7 +91,7 @@ absl::Status KeptShard::TakeBack(absl::FunctionRef<absl::Status(ShardState& stat
   state_->AllocateValues();
   const absl::Status status = copy(*state_);
   if (!status.ok()) {
-    HandOver();
+    Forget();
     return status;
   }
   content_ = StateContent::kWhole;
@@ -104,10 +109,7 @@ absl::Status KeptShard::Fill(Communicator& communicator, absl::optional<int> sou
   }
   MUSTER_RETURN_IF_ERROR(Restore());
   // No rank may begin a step, whose calls have short timeouts, while others still read.
-  CollectiveCall barrier;
-  barrier.timeout = kStorageTimeout;
-  barrier.label = "all have their parameters";
-  MUSTER_RETURN_IF_ERROR(communicator.Run(barrier));
+  MUSTER_RETURN_IF_ERROR(communicator.Run(Barrier(kStorageTimeout, "all have their parameters")));
   if (!order_->restore_uri().empty() || replicas == nullptr) return absl::OkStatus();
   // Initial values come from functions of the C library, whose last bit depends on the machine.
   content_ = StateContent::kNothing;
@@ -179,17 +181,9 @@ absl::Status KeptShard::Restore() {
 absl::Status KeptShard::BroadcastLossScale(Communicator& communicator, int source) {
   if (!loss_scaling_.searches()) return absl::OkStatus();
   // All ranks run the same version of the program.
-  static_assert(std::is_trivially_copyable_v<LossScale>);
   LossScale scale = loss_scaling_.state();
-  CollectiveCall broadcast;
-  broadcast.kind = Collective::kBroadcast;
-  broadcast.dtype = DType::kUint8;
-  broadcast.in = broadcast.out = &scale;
-  broadcast.count = sizeof(scale);
-  broadcast.root = source;
-  broadcast.timeout = kStorageTimeout;
-  broadcast.label = "loss scale";
-  MUSTER_RETURN_IF_ERROR(communicator.Run(broadcast));
+  MUSTER_RETURN_IF_ERROR(communicator.Run(
+      Broadcast(source, absl::MakeSpan(&scale, 1), kStorageTimeout, "loss scale")));
   loss_scaling_.GoOnWith(scale);
   return absl::OkStatus();
 }

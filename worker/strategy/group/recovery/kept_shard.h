@@ -65,11 +65,14 @@ class KeptShard {
   // Returns the number of steps that the shard has seen; absent: there is no usable shard yet.
   absl::optional<uint64_t> clock() const;
 
+  // Gives up the state and its memory. There is no usable one until it is filled again.
+  void Forget();
   // Gives up weights and optimizer state, which the caller has elsewhere, and their memory. Clock,
-  // steps, rows and the loss scale stay. There is no usable state until Fill or TakeBack.
+  // steps, rows and the loss scale stay, and are to be kept up to date.
   void HandOver();
-  // Takes back a state that was handed over: `copy` writes all weights and optimizer state, and
-  // brings clock and steps up to date. Errors are those of `copy`; after one there is no state.
+  bool handed_over() const { return content_ == StateContent::kHandedOver; }
+  // Takes back a state that was handed over: `copy` writes all weights and optimizer state. Errors
+  // are those of `copy`; after one there is no state.
   absl::Status TakeBack(absl::FunctionRef<absl::Status(ShardState& state)> copy);
 
   // Returns the group's loss scale, which is part of the state. It is the same on all ranks as long

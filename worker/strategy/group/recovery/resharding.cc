@@ -11,6 +11,7 @@
 #include "common/partition/shard_layout.h"
 #include "common/tables/sparse_table.h"
 #include "common/tensor/dtype.h"
+#include "worker/strategy/group/exchange/array_calls.h"
 #include "worker/strategy/group/exchange/array_exchange.h"
 #include "worker/strategy/group/recovery/packed_rows.h"
 
@@ -72,18 +73,6 @@ std::vector<std::vector<Piece>> MakeCalls(absl::Span<const ShardLayout::OwnedBlo
     }
   }
   return calls;
-}
-
-CollectiveCall Broadcast(int root, void* data, size_t bytes, absl::Duration timeout) {
-  CollectiveCall call;
-  call.kind = Collective::kBroadcast;
-  call.dtype = DType::kUint8;
-  call.in = call.out = data;
-  call.count = bytes;
-  call.root = root;
-  call.timeout = timeout;
-  call.label = "former shards";
-  return call;
 }
 
 // Copies a piece's floats, which are weights and then arrays of state, to where the new shard has
@@ -148,7 +137,7 @@ absl::Status SendFormerShard(Communicator& world, int root, const FormerShard& f
     std::copy(seen.begin(), seen.end(), steps.begin());
   }
   MUSTER_RETURN_IF_ERROR(
-      world.Run(Broadcast(root, steps.data(), steps.size() * sizeof(steps[0]), options.timeout)));
+      world.Run(Broadcast(root, absl::MakeSpan(steps), options.timeout, "former shards")));
 
   const Values values(to);
   const size_t most = std::max<size_t>(1, options.call_bytes / (values.floats() * sizeof(float)));
@@ -170,7 +159,7 @@ absl::Status SendFormerShard(Communicator& world, int root, const FormerShard& f
       source->UnmapState();
     }
     MUSTER_RETURN_IF_ERROR(
-        world.Run(Broadcast(root, buffer.data(), buffer.size() * sizeof(float), options.timeout)));
+        world.Run(Broadcast(root, absl::MakeSpan(buffer), options.timeout, "former shards")));
     if (former.shard.at(Axis::kTensor) != to.shard().at(Axis::kTensor)) continue;
     const float* next = buffer.data();
     for (const Piece& piece : call) {
@@ -194,14 +183,8 @@ absl::Status SendFormerRows(Communicator& world, absl::Span<ShardState* const> f
       numbers[table] += static_cast<int64_t>(rows[table].rows());
     }
   }
-  CollectiveCall most;
-  most.kind = Collective::kAllReduce;
+  CollectiveCall most = Sum(absl::MakeSpan(numbers), options.timeout, "most former rows of a rank");
   most.reduction = Reduction::kMax;
-  most.dtype = DType::kInt64;
-  most.in = most.out = numbers.data();
-  most.count = tables;
-  most.timeout = options.timeout;
-  most.label = "most former rows of a rank";
   MUSTER_RETURN_IF_ERROR(world.Run(most));
 
   for (size_t table = 0; table < tables; ++table) {

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/partition/dense_layout.h"
+#include "worker/strategy/group/exchange/array_calls.h"
 #include "worker/strategy/group/recovery/resharding.h"
 #include "worker/strategy/group/recovery/state_broadcast.h"
 
@@ -17,22 +17,15 @@ namespace {
 // The timeout of calls in which ranks may have to wait for the transfers of others.
 constexpr absl::Duration kTransferTimeout = absl::Minutes(10);
 
-CollectiveCall AllGather(absl::Span<const int64_t> in, absl::Span<int64_t> out,
-                         absl::Span<const size_t> counts, absl::string_view label) {
-  CollectiveCall call;
-  call.kind = Collective::kAllGather;
-  call.dtype = DType::kInt64;
-  call.in = in.data();
-  call.out = out.data();
-  call.counts = counts;
-  call.timeout = kTransferTimeout;
-  call.label = label;
-  return call;
-}
-
-// Numbers of a rank's own holding and of each copy, as they travel.
-constexpr size_t kOwnNumbers = 6;
-constexpr size_t kCopyNumbers = 3;
+// A rank's holding as it travels, without copies. All ranks run the same version of the program.
+struct OwnHolding {
+  absl::optional<uint64_t> clock;
+  bool has_sums = false;
+  int shards = 0;
+  int shard = 0;
+  uint64_t daemon = 0;
+  uint64_t copies = 0;
+};
 
 }  // namespace
 
@@ -103,46 +96,34 @@ void ShardRecovery::ForgetKept() {
 }
 
 absl::Status ShardRecovery::Exchange(Communicator& world, Meeting& meeting) const {
-  const size_t ranks = world.size();
   const RankHolding mine = holding();
-  const std::vector<int64_t> own = {mine.clock.has_value() ? static_cast<int64_t>(*mine.clock) : -1,
-                                    mine.has_sums ? 1 : 0,
-                                    static_cast<int64_t>(options_.daemon),
-                                    static_cast<int64_t>(mine.copies.size()),
-                                    mine.shards,
-                                    mine.shard};
-  std::vector<int64_t> all(ranks * kOwnNumbers);
-  const std::vector<size_t> widths(ranks, kOwnNumbers);
-  MUSTER_RETURN_IF_ERROR(world.Run(AllGather(own, absl::MakeSpan(all), widths, "what ranks have")));
+  const OwnHolding own = {mine.clock, mine.has_sums,   mine.shards,
+                          mine.shard, options_.daemon, mine.copies.size()};
+  std::vector<OwnHolding> all(world.size());
+  MUSTER_RETURN_IF_ERROR(world.Run(
+      AllGather(absl::MakeConstSpan(&own, 1), all.data(), kTransferTimeout, "what ranks have")));
   std::vector<size_t> counts;
   size_t total = 0;
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    const int64_t* const numbers = &all[rank * kOwnNumbers];
-    RankHolding& holding = meeting.holdings.emplace_back();
-    if (numbers[0] >= 0) holding.clock = numbers[0];
-    holding.has_sums = numbers[1] != 0;
-    holding.shards = static_cast<int>(numbers[4]);
-    holding.shard = static_cast<int>(numbers[5]);
-    meeting.daemons.push_back(numbers[2]);
-    counts.push_back(numbers[3] * kCopyNumbers);
-    total += counts.back();
+  for (const OwnHolding& each : all) {
+    meeting.holdings.push_back({.clock = each.clock,
+                                .has_sums = each.has_sums,
+                                .shards = each.shards,
+                                .shard = each.shard});
+    meeting.daemons.push_back(each.daemon);
+    counts.push_back(each.copies * sizeof(RankHolding::Copy));
+    total += each.copies;
   }
   if (total == 0) return absl::OkStatus();
-  std::vector<int64_t> kept;
-  for (const RankHolding::Copy& copy : mine.copies) {
-    kept.push_back(copy.shard);
-    kept.push_back(static_cast<int64_t>(copy.clock));
-    kept.push_back(copy.has_sums ? 1 : 0);
-  }
-  std::vector<int64_t> all_kept(total);
-  MUSTER_RETURN_IF_ERROR(
-      world.Run(AllGather(kept, absl::MakeSpan(all_kept), counts, "what copies ranks keep")));
-  const int64_t* next = all_kept.data();
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    for (size_t i = 0; i < counts[rank]; i += kCopyNumbers, next += kCopyNumbers) {
-      meeting.holdings[rank].copies.push_back(
-          {static_cast<int>(next[0]), static_cast<uint64_t>(next[1]), next[2] != 0});
-    }
+  std::vector<RankHolding::Copy> all_kept(total);
+  CollectiveCall gather = AllGather(absl::MakeConstSpan(mine.copies), all_kept.data(),
+                                    kTransferTimeout, "what copies ranks keep");
+  gather.counts = counts;
+  MUSTER_RETURN_IF_ERROR(world.Run(gather));
+  absl::Span<const RankHolding::Copy> rest = all_kept;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    const auto kept = rest.first(all[rank].copies);
+    meeting.holdings[rank].copies.assign(kept.begin(), kept.end());
+    rest.remove_prefix(kept.size());
   }
   return absl::OkStatus();
 }
@@ -150,17 +131,9 @@ absl::Status ShardRecovery::Exchange(Communicator& world, Meeting& meeting) cons
 absl::Status ShardRecovery::RollForward(
     Communicator& world, const RecoveryPlan& plan,
     absl::FunctionRef<absl::Status(const StepOutcome&)> make_step) {
-  static_assert(std::is_trivially_copyable_v<StepOutcome>);
   StepOutcome outcome = outcome_.value_or(StepOutcome());
-  CollectiveCall broadcast;
-  broadcast.kind = Collective::kBroadcast;
-  broadcast.dtype = DType::kUint8;
-  broadcast.in = broadcast.out = &outcome;
-  broadcast.count = sizeof(outcome);
-  broadcast.root = plan.leader;
-  broadcast.timeout = kTransferTimeout;
-  broadcast.label = "outcome of the step";
-  MUSTER_RETURN_IF_ERROR(world.Run(broadcast));
+  MUSTER_RETURN_IF_ERROR(world.Run(Broadcast(plan.leader, absl::MakeSpan(&outcome, 1),
+                                             kTransferTimeout, "outcome of the step")));
   if (outcome.clock + 1 != plan.clock) {
     return absl::InternalError(absl::StrCat("rank ", plan.leader, " is at step ", plan.clock,
                                             ", but knows only how step ", outcome.clock, " ended"));
@@ -188,13 +161,6 @@ absl::Status ShardRecovery::Move(Communicator& world, const ShardTransfer& trans
     return shard_.Receive(world, transfer.from);
   }
   return copies_.Receive(world, transfer.from, transfer.shard, kTransferTimeout);
-}
-
-absl::Status ShardRecovery::AwaitAll(Communicator& world, absl::string_view label) {
-  CollectiveCall barrier;
-  barrier.timeout = kTransferTimeout;
-  barrier.label = label;
-  return world.Run(barrier);
 }
 
 absl::Status ShardRecovery::Become(const MeshPosition& shard) {
@@ -229,7 +195,7 @@ absl::Status ShardRecovery::MakeNewShards(Communicator& world, const RecoveryPla
   }
   MUSTER_RETURN_IF_ERROR(SendFormerRows(world, sent, {.timeout = kTransferTimeout}, *state));
   state->set_clock(plan.clock);
-  MUSTER_RETURN_IF_ERROR(AwaitAll(world, "all have new shards"));
+  MUSTER_RETURN_IF_ERROR(world.Run(Barrier(kTransferTimeout, "all have new shards")));
   if (world.rank() == 0) {
     options_.log(absl::StrCat("the shards of ", coordinates, " ranks are divided anew among ",
                               world.size(), " at step ", plan.clock));
@@ -289,7 +255,7 @@ absl::Status ShardRecovery::RenewCopies(Communicator& world, const Meeting& meet
   }
   // Former keepers drop nothing before the new ones have everything, and no rank begins a step,
   // whose calls have short timeouts, while others still wait for their shards.
-  MUSTER_RETURN_IF_ERROR(AwaitAll(world, "all have their shards"));
+  MUSTER_RETURN_IF_ERROR(world.Run(Barrier(kTransferTimeout, "all have their shards")));
   if (options_.redundant && world.rank() == 0 && keepers[0] < 0) {
     options_.log(
         "all ranks are on one worker daemon, so no rank keeps a copy of another's shard: "

@@ -124,8 +124,6 @@ class ShardRecovery {
                              const MeshPosition& shard);
   // Makes this rank's shard the given one, which is then not filled, unless it is that already.
   absl::Status Become(const MeshPosition& shard);
-  // Waits until all ranks have come here.
-  static absl::Status AwaitAll(Communicator& world, absl::string_view label);
   // Brings the copies to the ranks that are to keep them at `clock`.
   absl::Status RenewCopies(Communicator& world, const Meeting& meeting, uint64_t clock);
 

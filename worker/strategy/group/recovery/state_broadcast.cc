@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/base/status_macros.h"
+#include "worker/strategy/group/exchange/array_calls.h"
 #include "worker/strategy/group/recovery/packed_rows.h"
 
 namespace muster {
@@ -26,15 +27,10 @@ class Mover {
   absl::Status Run(void* data, size_t bytes, absl::string_view label) const {
     std::byte* at = static_cast<std::byte*>(data);
     for (size_t done = 0; done < bytes; done += kCallBytes) {
-      CollectiveCall call;
-      call.kind = options_.kind;
-      call.dtype = DType::kUint8;
-      call.in = at + done;
-      call.out = at + done;
-      call.count = std::min(kCallBytes, bytes - done);
+      CollectiveCall call =
+          ArrayCall<std::byte>(options_.kind, {at + done, std::min(kCallBytes, bytes - done)},
+                               at + done, options_.timeout, label);
       call.root = options_.peer;
-      call.timeout = options_.timeout;
-      call.label = label;
       MUSTER_RETURN_IF_ERROR(communicator_.Run(call));
     }
     return absl::OkStatus();

@@ -14,6 +14,8 @@ enum class StateContent {
   kWhole,
   // The state is not filled yet, or partly overwritten: unusable until it is reset or filled.
   kNothing,
+  // Weights and optimizer state are elsewhere.
+  kHandedOver,
 };
 
 // Makes the state of rank `source` that of all ranks with the same shard, to the bit: weights,

@@ -1,5 +1,5 @@
-#ifndef MUSTER_WORKER_STRATEGY_GROUP_GRADIENTS_SHARED_GRADIENTS_H_
-#define MUSTER_WORKER_STRATEGY_GROUP_GRADIENTS_SHARED_GRADIENTS_H_
+#ifndef MUSTER_WORKER_STRATEGY_GROUP_GRADIENTS_TENSOR_RANKS_H_
+#define MUSTER_WORKER_STRATEGY_GROUP_GRADIENTS_TENSOR_RANKS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -20,14 +20,15 @@
 
 namespace muster {
 
-// Sums the gradients of elements that several tensor ranks have (TensorSpec::shared), where each of
-// them computes a part only: key-value heads that ranks have in common, whose queries they divide,
-// and replicated tensors if they divide the tokens. All of them then have the sum, to the same
-// bits. Replicated tensors' gradients are otherwise equal already, and stay.
+// What a rank needs of those that compute its layers with it: their calls in passes, and the sums
+// of gradients of elements that several of them have (TensorSpec::shared), where each computes a
+// part only: key-value heads that ranks have in common, whose queries they divide, and replicated
+// tensors if they divide the tokens. All of them then have the sum, to the same bits. Replicated
+// tensors' gradients are otherwise equal already, and stay.
 //
 // A unit's elements that the same ranks have make one all-reduce in f32. On a device this is queued
 // behind what made the gradients, and before what is queued afterwards. Used by one thread.
-class SharedGradients {
+class TensorRanks {
  public:
   struct Options {
     // True if the ranks compute different tokens of replicated tensors.
@@ -43,16 +44,20 @@ class SharedGradients {
   };
 
   // Makes the groups of ranks that share elements; a collective call of the tensor group, which
-  // outlives this. `tensors` are the rank's shares. Errors are the communicator's.
-  static absl::StatusOr<std::unique_ptr<SharedGradients>> Create(
-      Communicator& tensor_group, absl::Span<const TensorSpec> tensors, const Options& options);
+  // outlives this. Null: the rank is alone, and gets null. `tensors` are the rank's shares. Errors
+  // are the communicator's.
+  static absl::StatusOr<std::unique_ptr<TensorRanks>> Create(Communicator* tensor_group,
+                                                             absl::Span<const TensorSpec> tensors,
+                                                             const Options& options);
+
+  TensorGroup& group() { return group_; }
 
   // Sums the unit's gradients over the ranks that share them; a collective call of the tensor
   // group, which makes no calls for units without such elements. To be called once, when the unit's
   // gradients are complete, and before anything else reads them. Errors are the communicator's.
   absl::Status Sum(int unit, GradientSpans gradients);
 
-  // Returns the traffic and the records of calls of groups that are not the tensor group.
+  // Returns the traffic of the tensor group and of those made of it, and the records of the latter.
   CollectiveTraffic traffic() const;
   std::vector<const FlightRecorder*> recorders() const;
 
@@ -71,7 +76,10 @@ class SharedGradients {
     std::string label;
   };
 
-  explicit SharedGradients(const Options& options) : options_(options) {}
+  TensorRanks(Communicator& tensor_group, const Options& options)
+      : options_(options),
+        communicator_(tensor_group),
+        group_(tensor_group, options.timeout, options.run) {}
 
   // Allocates the memory of calls; a collective call.
   absl::Status Allocate();
@@ -81,6 +89,8 @@ class SharedGradients {
   }
 
   const Options options_;
+  const Communicator& communicator_;
+  CommunicatorTensorGroup group_;
   // The groups by number of ranks.
   std::map<int, std::unique_ptr<Communicator>> groups_;
   // The calls by unit.
@@ -91,4 +101,4 @@ class SharedGradients {
 
 }  // namespace muster
 
-#endif  // MUSTER_WORKER_STRATEGY_GROUP_GRADIENTS_SHARED_GRADIENTS_H_
+#endif  // MUSTER_WORKER_STRATEGY_GROUP_GRADIENTS_TENSOR_RANKS_H_

@@ -1,4 +1,4 @@
-#include "worker/strategy/group/gradients/shared_gradients.h"
+#include "worker/strategy/group/gradients/tensor_ranks.h"
 
 #include <algorithm>
 
@@ -6,12 +6,14 @@
 #include "common/base/status_macros.h"
 #include "common/partition/gradient_axes.h"
 #include "common/tensor/dtype.h"
+#include "worker/strategy/group/exchange/array_calls.h"
 
 namespace muster {
 
-absl::StatusOr<std::unique_ptr<SharedGradients>> SharedGradients::Create(
-    Communicator& tensor_group, absl::Span<const TensorSpec> tensors, const Options& options) {
-  std::unique_ptr<SharedGradients> sums(new SharedGradients(options));
+absl::StatusOr<std::unique_ptr<TensorRanks>> TensorRanks::Create(
+    Communicator* tensor_group, absl::Span<const TensorSpec> tensors, const Options& options) {
+  if (tensor_group == nullptr) return nullptr;
+  std::unique_ptr<TensorRanks> sums(new TensorRanks(*tensor_group, options));
   // The shared elements by number of ranks, in the same order on all ranks.
   std::map<int, std::vector<Elements>> shared;
   for (size_t t = 0; t < tensors.size(); ++t) {
@@ -19,11 +21,11 @@ absl::StatusOr<std::unique_ptr<SharedGradients>> SharedGradients::Create(
       shared[elements.ranks].push_back({t, elements.begin, elements.end});
     }
   }
-  const int rank = tensor_group.rank();
+  const int rank = tensor_group->rank();
   for (const auto& [ranks, elements] : shared) {
-    Communicator* group = &tensor_group;
-    if (ranks < tensor_group.size()) {
-      MUSTER_ASSIGN_OR_RETURN(sums->groups_[ranks], tensor_group.Split(rank / ranks, rank));
+    Communicator* group = tensor_group;
+    if (ranks < tensor_group->size()) {
+      MUSTER_ASSIGN_OR_RETURN(sums->groups_[ranks], tensor_group->Split(rank / ranks, rank));
       group = sums->groups_[ranks].get();
     }
     for (const Elements& some : elements) {
@@ -41,7 +43,7 @@ absl::StatusOr<std::unique_ptr<SharedGradients>> SharedGradients::Create(
   return sums;
 }
 
-absl::Status SharedGradients::Allocate() {
+absl::Status TensorRanks::Allocate() {
   // In the order of groups_, which is the same on all ranks.
   std::map<int, std::pair<Communicator*, size_t>> most;
   for (const std::vector<Call>& calls : calls_) {
@@ -58,7 +60,7 @@ absl::Status SharedGradients::Allocate() {
   return absl::OkStatus();
 }
 
-absl::Status SharedGradients::Sum(int unit, GradientSpans gradients) {
+absl::Status TensorRanks::Sum(int unit, GradientSpans gradients) {
   if (unit >= static_cast<int>(calls_.size())) return absl::OkStatus();
   for (const Call& call : calls_[unit]) {
     float* const packed = PackedOf(call);
@@ -67,14 +69,8 @@ absl::Status SharedGradients::Sum(int unit, GradientSpans gradients) {
       options_.ops->Copy(ElementsOf(some, gradients), next);
       next += some.end - some.begin;
     }
-    CollectiveCall sum;
-    sum.kind = Collective::kAllReduce;
-    sum.dtype = DType::kF32;
-    sum.in = sum.out = packed;
-    sum.count = call.count;
-    sum.timeout = options_.timeout;
-    sum.label = call.label;
-    MUSTER_RETURN_IF_ERROR(options_.run(*call.group, sum));
+    MUSTER_RETURN_IF_ERROR(options_.run(*call.group, muster::Sum(absl::MakeSpan(packed, call.count),
+                                                                 options_.timeout, call.label)));
     next = packed;
     for (const Elements& some : call.elements) {
       const absl::Span<float> gradient = ElementsOf(some, gradients);
@@ -85,20 +81,17 @@ absl::Status SharedGradients::Sum(int unit, GradientSpans gradients) {
   return absl::OkStatus();
 }
 
-absl::Span<float> SharedGradients::ElementsOf(const Elements& some, GradientSpans gradients) {
+absl::Span<float> TensorRanks::ElementsOf(const Elements& some, GradientSpans gradients) {
   return gradients[some.tensor].subspan(some.begin, some.end - some.begin);
 }
 
-CollectiveTraffic SharedGradients::traffic() const {
-  CollectiveTraffic sum;
-  for (const auto& [ranks, group] : groups_) {
-    sum.sent += group->traffic().sent;
-    sum.received += group->traffic().received;
-  }
+CollectiveTraffic TensorRanks::traffic() const {
+  CollectiveTraffic sum = communicator_.traffic();
+  for (const auto& [ranks, group] : groups_) Add(group->traffic(), sum.sent, sum.received);
   return sum;
 }
 
-std::vector<const FlightRecorder*> SharedGradients::recorders() const {
+std::vector<const FlightRecorder*> TensorRanks::recorders() const {
   std::vector<const FlightRecorder*> recorders;
   for (const auto& [ranks, group] : groups_) recorders.push_back(&group->recorder());
   return recorders;

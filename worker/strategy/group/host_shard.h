@@ -1,0 +1,64 @@
+#ifndef MUSTER_WORKER_STRATEGY_GROUP_HOST_SHARD_H_
+#define MUSTER_WORKER_STRATEGY_GROUP_HOST_SHARD_H_
+
+#include <memory>
+#include <vector>
+
+#include "worker/strategy/group/recovery/kept_shard.h"
+#include "worker/strategy/group/shard_place.h"
+
+namespace muster {
+
+// A shard that is stepped where KeptShard keeps it, by processors, cell by cell.
+class HostShard final : public ShardPlace {
+ public:
+  enum class Norms { kNotNeeded, kMeasured };
+  HostShard(KeptShard& kept, const BucketPlanOptions& buckets, Norms norms)
+      : kept_(kept), buckets_(buckets), norms_(norms) {}
+
+  bool on_host() const override { return true; }
+  absl::StatusOr<std::vector<GradientBucket>> PlanBuckets(
+      const DenseLayout& layout, absl::Span<const TensorSpec> tensors) const override {
+    return MakeBucketPlan(layout, tensors, buckets_);
+  }
+  absl::Status Enter(RankGroups& groups) override { return absl::OkStatus(); }
+  void Stop() override {}
+  void Leave() override {}
+  SliceOps& ops() override { return HostSliceOps(); }
+  absl::Status MakeCall(Communicator& group, const CollectiveCall& call) override {
+    return group.Run(call);
+  }
+  Replica replica() override { return {.parameters = {.values = state().parameters()}}; }
+  absl::Span<float> sums() override { return {}; }
+  void PlaceWeights(absl::Span<float* const> places) override { state().PlaceWeights(places); }
+  absl::Span<const absl::Span<const float>> slices() const override { return state().slices(); }
+  std::unique_ptr<LowPrecisionCopies> MakeCopies(absl::Span<const TensorSpec> tensors,
+                                                 const ModelParameters& held) override {
+    return std::make_unique<LowPrecisionCopies>(tensors, held);
+  }
+  absl::Status Fill(ShardState& state, absl::Span<const absl::Span<float>> sums) override {
+    return absl::OkStatus();
+  }
+  absl::Status Read(ShardState& state) override { return absl::OkStatus(); }
+  void ZeroGradients() override {}
+  absl::Status status() const override { return absl::OkStatus(); }
+  absl::Status EndPasses() override { return absl::OkStatus(); }
+  StepAgreement::Extent extent() const override { return StepAgreement::Extent::kAll; }
+  size_t cells(int shard) const override;
+  int Unscale(GradientSpans sums, Check check) override;
+  absl::StatusOr<absl::Span<const double>> Measure(const GradientSums& sums, size_t cells) override;
+  absl::Status Decide(const GradientSums& sums, StepOutcome& outcome) override;
+  void Apply(const GradientSums& sums, const StepOutcome& outcome) override;
+
+ private:
+  ShardState& state() const { return kept_.state(); }
+
+  KeptShard& kept_;
+  const BucketPlanOptions buckets_;
+  const Norms norms_;
+  std::vector<double> cells_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_STRATEGY_GROUP_HOST_SHARD_H_
