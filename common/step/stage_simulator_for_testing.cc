@@ -1,4 +1,4 @@
-#include "common/step/stage_simulator.h"
+#include "common/step/stage_simulator_for_testing.h"
 
 #include <algorithm>
 #include <deque>

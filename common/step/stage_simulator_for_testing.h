@@ -1,5 +1,5 @@
-#ifndef MUSTER_COMMON_STEP_STAGE_SIMULATOR_H_
-#define MUSTER_COMMON_STEP_STAGE_SIMULATOR_H_
+#ifndef MUSTER_COMMON_STEP_STAGE_SIMULATOR_FOR_TESTING_H_
+#define MUSTER_COMMON_STEP_STAGE_SIMULATOR_FOR_TESTING_H_
 
 #include <cstdint>
 #include <vector>
@@ -37,4 +37,4 @@ absl::Status SimulateStages(const StageShape& shape,
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_STEP_STAGE_SIMULATOR_H_
+#endif  // MUSTER_COMMON_STEP_STAGE_SIMULATOR_FOR_TESTING_H_
