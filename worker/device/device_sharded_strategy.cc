@@ -10,7 +10,7 @@
 #include "common/partition/dense_layout.h"
 #include "common/partition/schema.h"
 #include "common/partition/shard_layout.h"
-#include "common/plan/device_shard_plan.h"
+#include "common/plan/device/device_shard_plan.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/device/await_device.h"

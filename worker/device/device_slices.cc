@@ -7,7 +7,7 @@
 #include "common/base/status_macros.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/model_units.h"
-#include "common/plan/device_shard_plan.h"
+#include "common/plan/device/device_shard_plan.h"
 #include "worker/device/await_device_memory.h"
 
 namespace muster {

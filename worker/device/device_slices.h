@@ -12,7 +12,7 @@
 #include "common/device/device.h"
 #include "common/partition/stage_holding.h"
 #include "common/partition/tensor_spec.h"
-#include "common/plan/device_memory_layout.h"
+#include "common/plan/device/device_memory_layout.h"
 #include "worker/collectives/communicator.h"
 #include "worker/device/device_options.h"
 #include "worker/device/device_passes.h"
