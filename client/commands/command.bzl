@@ -11,10 +11,10 @@ _EVERY = [
 ]
 
 def command(name, deps = []):
-    """The library of NAME.cc, which adds the command NAME to the command line.
+    """The library of NAME.cc, which adds a command to the command line.
 
     Args:
-      name: of the command.
+      name: its room and the name of the command.
       deps: cc_library targets that its file includes, beside those that every command includes.
     """
     return library(name, _EVERY + deps, srcs = [name + ".cc"])

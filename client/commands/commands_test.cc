@@ -28,7 +28,7 @@
 #include "client/cluster/exit_code.h"
 #include "client/cluster/session.h"
 #include "client/command_line.h"
-#include "client/commands/hostile_coordinator.h"
+#include "client/commands/hostile_coordinator_for_testing.h"
 #include "client/commands/shown_for_testing.h"
 #include "common/text/printable.h"
 #include "gmock/gmock.h"

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <thread>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -12,7 +14,6 @@
 #include "client/cluster/local_cluster.h"
 #include "client/compare/pass_times.h"
 #include "client/compare/process_usage.h"
-#include "client/compare/step_tracer.h"
 #include "client/terminal/progress.h"
 #include "common/base/machine/multiplies_bfloat16.h"
 #include "common/base/machine/usable_resources.h"
@@ -20,7 +21,7 @@
 #include "common/checkpoint/local_storage.h"
 #include "common/checkpoint/manifest.h"
 #include "common/job_data/data_head.h"
-#include "common/plan/memory_plan.h"
+#include "common/plan/memory/memory_plan.h"
 #include "common/rpc/parameter_service/grpc_parameter_client.h"
 #include "common/rpc/parameter_service/parameter_client.h"
 #include "common/rpc/rpc_credentials.h"
@@ -31,9 +32,57 @@
 #include "proto/parameter_service.pb.h"
 #include "proto/schema.pb.h"
 #include "proto/status.pb.h"
+#include "proto/trace.pb.h"
 
 namespace muster {
 namespace {
+
+// Traces some steps of a job on a thread of its own, while the job goes on. Used by one thread.
+class StepTracer {
+ public:
+  // `coordinator`: the address of the job's coordinator, which takes plain text.
+  StepTracer(std::string coordinator, uint32_t steps)
+      : coordinator_(std::move(coordinator)), steps_(steps) {}
+  ~StepTracer() { Join(); }
+
+  StepTracer(const StepTracer&) = delete;
+  StepTracer& operator=(const StepTracer&) = delete;
+
+  // Begins to trace the next steps of the job; a no-op after the first time.
+  void Start(const std::string& job_id) {
+    if (thread_.joinable()) return;
+    thread_ = std::thread([this, job_id] {
+      JobClient jobs(coordinator_, RpcCredentials::PlainText());
+      v1::TraceJobRequest request;
+      request.set_job_id(job_id);
+      request.set_steps(steps_);
+      // A job that has ended has no times.
+      jobs.Trace(request,
+                 [this](const v1::TraceChunk& chunk) {
+                   AddTimes(chunk, times_);
+                   return absl::OkStatus();
+                 })
+          .IgnoreError();
+    });
+  }
+
+  // Waits for the end of the trace. Returns the times, which lack those of slots that sent nothing.
+  PassTimes Take() {
+    Join();
+    return std::move(times_);
+  }
+
+ private:
+  void Join() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  const std::string coordinator_;
+  const uint32_t steps_;
+  std::thread thread_;
+  // The thread's, as long as it runs.
+  PassTimes times_;
+};
 
 constexpr absl::Duration kStatsTimeout = absl::Seconds(10);
 // Points of a series that a comparison draws.

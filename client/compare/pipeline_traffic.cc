@@ -10,7 +10,7 @@
 #include "common/partition/dense_layout.h"
 #include "common/partition/schema.h"
 #include "common/partition/shard_layout.h"
-#include "common/plan/rank_size.h"
+#include "common/plan/ranks/rank_size.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -23,26 +23,26 @@ class StageMessages {
                                               const v1::JobSpec& spec,
                                               const ModelDivision& division, int stage) {
     StageMessages messages(spec, division, stage);
-    // The shares of each stage's first tensor rank, which suffice for the sizes of messages.
-    for (int s = 0; s < division.stages(); ++s) {
+    // The shares of each stage's first rank, which suffice for the sizes of messages.
+    for (int rank : division.mesh.Group(0, Axis::kPipeline)) {
       MUSTER_ASSIGN_OR_RETURN(messages.tensors_.emplace_back(),
-                              LocalTensors(tensors, division, s * division.tensor_ranks()));
+                              LocalTensors(tensors, division, rank));
     }
-    for (int r = 0; r < division.tensor_ranks(); ++r) {
+    for (int rank : RanksOfStage(division.mesh, stage)) {
       MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> own,
-                              LocalTensors(tensors, division, stage * division.tensor_ranks() + r));
+                              LocalTensors(tensors, division, rank));
       MUSTER_ASSIGN_OR_RETURN(messages.shared_.emplace_back(), SharedTraffic(own, spec));
     }
     return messages;
   }
 
-  // Returns the traffic of all messages of each tensor rank, if their data rank has so many
-  // examples of a step.
+  // Returns the traffic of all messages of each rank of a data rank that has so many examples of a
+  // step.
   std::vector<WorkerTraffic> OfExamples(uint64_t examples) const {
-    std::vector<WorkerTraffic> ranks(division_.tensor_ranks());
+    std::vector<WorkerTraffic> ranks(shared_.size());
     ForEachMicroBatchSize(spec_, examples, [&](uint64_t each, uint64_t count) {
-      for (int r = 0; r < division_.tensor_ranks(); ++r) {
-        WorkerTraffic messages = OfMicroBatch(each, r);
+      for (size_t r = 0; r < ranks.size(); ++r) {
+        WorkerTraffic messages = OfMicroBatch(each, static_cast<int>(r));
         messages *= static_cast<double>(count);
         ranks[r] += messages;
       }
@@ -50,8 +50,8 @@ class StageMessages {
     return ranks;
   }
 
-  // Returns the traffic of a step in which the tensor ranks of a data rank sum the gradients of
-  // elements that other stages have, too.
+  // Returns the traffic of a step in which the ranks of a data rank sum the gradients of elements
+  // that other stages have, too.
   std::vector<WorkerTraffic> OfSharedElements(size_t data_rank) const {
     std::vector<WorkerTraffic> ranks;
     for (const std::vector<WorkerTraffic>& shards : shared_) {
@@ -95,7 +95,7 @@ class StageMessages {
     return traffic;
   }
 
-  WorkerTraffic OfMicroBatch(uint64_t examples, int tensor_rank) const {
+  WorkerTraffic OfMicroBatch(uint64_t examples, int rank) const {
     WorkerTraffic traffic;
     int unit = -1;
     for (size_t group = 0; group + 1 < division_.virtual_stage_units.size(); ++group) {
@@ -103,7 +103,7 @@ class StageMessages {
       const int from = static_cast<int>(group) % division_.stages();
       const int to = static_cast<int>(group + 1) % division_.stages();
       const auto bytes =
-          static_cast<double>(BoundaryBytes(spec_, tensors_[from], unit, examples, tensor_rank));
+          static_cast<double>(BoundaryBytes(spec_, tensors_[from], unit, examples, rank));
       // The output one way, its gradient the other way.
       if (from == stage_) traffic += {bytes, bytes};
       if (to == stage_) traffic += {bytes, bytes};
@@ -115,11 +115,15 @@ class StageMessages {
   const ModelDivision& division_;
   const int stage_;
   std::vector<std::vector<TensorSpec>> tensors_;
-  // By tensor rank, then by shard.
+  // By rank of the stage, then by shard.
   std::vector<std::vector<WorkerTraffic>> shared_;
 };
 
 }  // namespace
+
+std::vector<int> RanksOfStage(const Mesh& model, int stage) {
+  return model.Group(model.Move(0, Axis::kPipeline, stage), kLayerAxes);
+}
 
 absl::StatusOr<std::vector<WorkerTraffic>> PredictStageTraffic(absl::Span<const TensorSpec> tensors,
                                                                const v1::JobSpec& spec,
@@ -129,10 +133,8 @@ absl::StatusOr<std::vector<WorkerTraffic>> PredictStageTraffic(absl::Span<const 
                           StageMessages::Create(tensors, spec, division, stage));
   std::vector<WorkerTraffic> workers = TrafficOfDataRanks(
       spec, [&messages](uint64_t examples) { return messages.OfExamples(examples); });
-  const size_t ranks = division.tensor_ranks();
-  for (size_t d = 0; d * ranks < workers.size(); ++d) {
-    const std::vector<WorkerTraffic> shared = messages.OfSharedElements(d);
-    for (size_t r = 0; r < ranks; ++r) workers[d * ranks + r] += shared[r];
+  for (size_t d = 0, worker = 0; worker < workers.size(); ++d) {
+    for (const WorkerTraffic& shared : messages.OfSharedElements(d)) workers[worker++] += shared;
   }
   return workers;
 }

@@ -12,8 +12,8 @@
 #include "common/partition/local_tensors.h"
 #include "common/partition/stage_holding.h"
 #include "common/partition/unit_places.h"
-#include "common/plan/model_size.h"
-#include "common/plan/transformer_memory_plan.h"
+#include "common/plan/passes/transformer_memory_plan.h"
+#include "common/plan/size/model_size.h"
 #include "common/step/stage_spec.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
@@ -35,7 +35,7 @@ class TensorCalls {
         spec_(spec),
         division_(division),
         stage_(stage),
-        ranks_(division.tensor_ranks()) {}
+        ranks_(division.mesh.size(Axis::kTensor)) {}
 
   // Adds the calls of the passes of so many micro-batches with so many examples each.
   void AddPasses(uint64_t examples, uint64_t micro_batches) {
@@ -160,7 +160,8 @@ std::vector<WorkerTraffic> PredictTensorTraffic(absl::Span<const TensorSpec> ten
                                                 const v1::JobSpec& spec,
                                                 const ModelDivision& division, int stage,
                                                 AllReduceWay way) {
-  if (division.tensor_ranks() == 1) return std::vector<WorkerTraffic>(SizeAlong(kDataAxes, spec));
+  if (division.mesh.size(Axis::kTensor) == 1)
+    return std::vector<WorkerTraffic>(SizeAlong(kDataAxes, spec));
   const TensorCalls none(tensors, spec, division, stage);
   return TrafficOfDataRanks(
       spec, [&](uint64_t examples) { return GroupTraffic(none, spec, way, examples); });
@@ -169,7 +170,7 @@ std::vector<WorkerTraffic> PredictTensorTraffic(absl::Span<const TensorSpec> ten
 WorkerTraffic PredictMeanTensorTraffic(absl::Span<const TensorSpec> tensors,
                                        const v1::JobSpec& spec, const ModelDivision& division,
                                        int stage, AllReduceWay way) {
-  if (division.tensor_ranks() == 1) return {};
+  if (division.mesh.size(Axis::kTensor) == 1) return {};
   const TensorCalls none(tensors, spec, division, stage);
   return MeanTrafficOfDataRanks(
       spec, [&](uint64_t examples) { return GroupTraffic(none, spec, way, examples); });

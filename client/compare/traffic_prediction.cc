@@ -21,7 +21,7 @@
 #include "common/partition/unit_gathers.h"
 #include "common/partition/unit_places.h"
 #include "common/partition/wire_dtype.h"
-#include "common/plan/device_memory_layout.h"
+#include "common/plan/device/device_memory_layout.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
@@ -181,30 +181,33 @@ absl::StatusOr<std::vector<ServedRank>> ServedRanks(v1::TablesSchema schema,
   return ranks;
 }
 
-// Returns the tensors of a stage's first tensor rank.
+// Returns how the job's ranks divide the model.
+ModelDivision DivisionOfJob(const v1::TablesSchema& schema, const v1::JobSpec& spec) {
+  return DivisionOf(schema, static_cast<int>(SizeAlong(Axis::kTensor, spec)));
+}
+
+// Returns the tensors of a stage's first rank.
 absl::StatusOr<std::vector<TensorSpec>> TensorsOfStage(absl::Span<const TensorSpec> tensors,
                                                        const ModelDivision& division, int stage) {
-  return LocalTensors(tensors, division, stage * division.tensor_ranks());
+  return LocalTensors(tensors, division, RanksOfStage(division.mesh, stage)[0]);
 }
 
 // Adds what ranks that compute a model together send one another, and sums all parts.
 absl::Status AddActivations(absl::Span<const TensorSpec> tensors, const v1::JobSpec& spec,
                             const ModelDivision& division, AllReduceWay way,
                             PredictedTraffic& traffic) {
-  const size_t workers_of_stage =
-      static_cast<size_t>(SizeAlong(kDataAxes, spec)) * division.tensor_ranks();
   for (int stage = 0; stage < division.stages(); ++stage) {
     MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> local,
                             TensorsOfStage(tensors, division, stage));
     const std::vector<WorkerTraffic> in_groups =
         PredictTensorTraffic(local, spec, division, stage, way);
     traffic.tensor.insert(traffic.tensor.end(), in_groups.begin(), in_groups.end());
-    if (division.stages() == 1) continue;
+    if (division.stages() == 1) break;
     MUSTER_ASSIGN_OR_RETURN(const std::vector<WorkerTraffic> between,
                             PredictStageTraffic(tensors, spec, division, stage));
     traffic.pipeline.insert(traffic.pipeline.end(), between.begin(), between.end());
   }
-  traffic.pipeline.resize(division.stages() * workers_of_stage);
+  traffic.pipeline.resize(traffic.tensor.size());
   for (size_t slot = 0; slot < traffic.workers.size(); ++slot) {
     traffic.workers[slot] += traffic.tensor[slot];
     traffic.workers[slot] += traffic.pipeline[slot];
@@ -239,25 +242,19 @@ absl::StatusOr<PredictedTraffic> PredictServerTraffic(
     const v1::TablesSchema& schema, absl::Span<const v1::PartitionPlacement* const> partitions,
     const v1::JobSpec& spec, AllReduceWay way) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<ServedRank> ranks, ServedRanks(schema, spec));
-  const ModelDivision division =
-      DivisionOf(schema, static_cast<int>(SizeAlong(Axis::kTensor, spec)));
-  const uint32_t data_ranks = SizeAlong(kDataAxes, spec);
+  const Mesh mesh = MeshOf(spec);
   PredictedTraffic traffic;
-  for (int stage = 0; stage < division.stages(); ++stage) {
-    for (uint32_t d = 0; d < data_ranks; ++d) {
-      for (int r = 0; r < division.tensor_ranks(); ++r) {
-        traffic.workers.push_back(ranks[stage * division.tensor_ranks() + r].traffic);
-      }
-    }
+  for (int rank = 0; rank < mesh.world_size(); ++rank) {
+    traffic.workers.push_back(ranks[mesh.Position(rank, kModelAxes)].traffic);
   }
-  MUSTER_RETURN_IF_ERROR(
-      AddActivations(TablesFromSchema(schema).tensors, spec, division, way, traffic));
+  MUSTER_RETURN_IF_ERROR(AddActivations(TablesFromSchema(schema).tensors, spec,
+                                        DivisionOfJob(schema, spec), way, traffic));
   for (const v1::PartitionPlacement* placement : partitions) {
     double bytes = 0;
     for (const ServedRank& rank : ranks) bytes += rank.pulled[placement->partition()];
     for (const v1::Replica& replica : placement->replicas()) {
       if (replica.role() != v1::Replica::PRIMARY) continue;
-      traffic.server_sent[replica.server_id()] += bytes * data_ranks;
+      traffic.server_sent[replica.server_id()] += bytes * mesh.size(kDataAxes);
     }
   }
   return traffic;
@@ -267,25 +264,19 @@ absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema&
                                                          const v1::JobSpec& spec,
                                                          AllReduceWay way) {
   const std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
-  const ModelDivision division =
-      DivisionOf(schema, static_cast<int>(SizeAlong(Axis::kTensor, spec)));
-  const int tensor_ranks = division.tensor_ranks();
-  const size_t data_ranks = SizeAlong(kDataAxes, spec);
+  const ModelDivision division = DivisionOfJob(schema, spec);
+  const Mesh mesh = MeshOf(spec);
   PredictedTraffic traffic;
-  traffic.workers.resize(data_ranks * division.ranks());
-  for (int stage = 0; stage < division.stages(); ++stage) {
-    std::vector<WorkerTraffic> data;
-    for (int r = 0; r < tensor_ranks; ++r) {
-      // The first tensor rank has more than the others, which have equally many.
-      if (r < 2) {
-        MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> local,
-                                LocalTensors(tensors, division, stage * tensor_ranks + r));
-        MUSTER_ASSIGN_OR_RETURN(data, DataTraffic(schema, local, spec, way));
-      }
-      for (size_t d = 0; d < data_ranks; ++d) {
-        traffic.workers[(stage * data_ranks + d) * tensor_ranks + r] = data[d];
-      }
+  traffic.workers.resize(mesh.world_size());
+  std::vector<WorkerTraffic> data;
+  for (const std::vector<int>& group : mesh.Groups(kDataAxes)) {
+    // The first rank of a layer has more than the others, which have equally many.
+    if (mesh.Position(group[0], kLayerAxes) < 2) {
+      MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> local,
+                              LocalTensors(tensors, division, mesh.Position(group[0], kModelAxes)));
+      MUSTER_ASSIGN_OR_RETURN(data, DataTraffic(schema, local, spec, way));
     }
+    for (size_t d = 0; d < group.size(); ++d) traffic.workers[group[d]] = data[d];
   }
   MUSTER_RETURN_IF_ERROR(AddActivations(tensors, spec, division, way, traffic));
   return traffic;
@@ -296,15 +287,14 @@ absl::StatusOr<std::vector<AxisTraffic>> PredictMeanServerTraffic(const v1::Tabl
                                                                   AllReduceWay way) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<ServedRank> ranks, ServedRanks(schema, spec));
   const std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
-  const ModelDivision division =
-      DivisionOf(schema, static_cast<int>(SizeAlong(Axis::kTensor, spec)));
+  const ModelDivision division = DivisionOfJob(schema, spec);
   std::vector<AxisTraffic> stages;
   for (int stage = 0; stage < division.stages(); ++stage) {
     MUSTER_ASSIGN_OR_RETURN(stages.emplace_back(),
                             MeanActivations(tensors, spec, division, stage, way));
     std::vector<WorkerTraffic> with_servers;
-    for (int r = 0; r < division.tensor_ranks(); ++r) {
-      with_servers.push_back(ranks[stage * division.tensor_ranks() + r].traffic);
+    for (int rank : RanksOfStage(division.mesh, stage)) {
+      with_servers.push_back(ranks[rank].traffic);
     }
     stages.back().data = MeanOf(with_servers);
   }
@@ -315,21 +305,21 @@ absl::StatusOr<std::vector<AxisTraffic>> PredictMeanAllReduceTraffic(const v1::T
                                                                      const v1::JobSpec& spec,
                                                                      AllReduceWay way) {
   const std::vector<TensorSpec> tensors = TablesFromSchema(schema).tensors;
-  const ModelDivision division =
-      DivisionOf(schema, static_cast<int>(SizeAlong(Axis::kTensor, spec)));
-  const int tensor_ranks = division.tensor_ranks();
+  const ModelDivision division = DivisionOfJob(schema, spec);
   std::vector<AxisTraffic> stages;
   for (int stage = 0; stage < division.stages(); ++stage) {
     MUSTER_ASSIGN_OR_RETURN(stages.emplace_back(),
                             MeanActivations(tensors, spec, division, stage, way));
+    const std::vector<int> ranks = RanksOfStage(division.mesh, stage);
+    const auto count = static_cast<double>(ranks.size());
     double sum = 0;
-    for (int r = 0; r < std::min(tensor_ranks, 2); ++r) {
+    for (size_t r = 0; r < std::min<size_t>(ranks.size(), 2); ++r) {
       MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> local,
-                              LocalTensors(tensors, division, stage * tensor_ranks + r));
+                              LocalTensors(tensors, division, ranks[r]));
       MUSTER_ASSIGN_OR_RETURN(const double mean, MeanDataBytes(schema, local, spec, way));
-      sum += mean * (r == 0 ? 1 : tensor_ranks - 1);
+      sum += mean * (r == 0 ? 1 : count - 1);
     }
-    stages.back().data = {sum / tensor_ranks, sum / tensor_ranks};
+    stages.back().data = {sum / count, sum / count};
   }
   return stages;
 }

@@ -18,7 +18,6 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "client/init/json_data.h"
 #include "common/base/status_macros.h"
 #include "common/files/check_is_text.h"
 #include "common/files/file_content.h"
@@ -31,6 +30,39 @@ namespace muster {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr size_t kJsonLinesLookedAt = 20;
+
+// Returns true if each of the first lines that are not blank is a JSON object.
+bool IsJsonLines(absl::string_view text) {
+  size_t objects = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    if (line.empty()) continue;
+    const bool names_a_field =
+        absl::StartsWith(absl::StripLeadingAsciiWhitespace(line.substr(1)), "\"");
+    if (line.front() != '{' || line.back() != '}' || !names_a_field) return false;
+    if (++objects == kJsonLinesLookedAt) return true;
+  }
+  return objects > 0;
+}
+
+// Refuses data in JSON, which no reader reads: a text model would learn braces and field names.
+// `text` is the file's beginning. InvalidArgument: the path ends like JSON's files, or the lines
+// are JSON objects; the message says how to make a table or a text of it.
+absl::Status CheckIsNoJson(const std::string& path, absl::string_view text) {
+  const bool lines = IsJsonLines(text);
+  bool named_so = false;
+  for (const absl::string_view ending : {".json", ".jsonl", ".ndjson"}) {
+    named_so = named_so || absl::EndsWithIgnoreCase(path, ending);
+  }
+  if (!lines && !named_so) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, lines ? " has a JSON object in each line" : " is named like JSON",
+      ", which training does not read. To predict a field, make a table of it: jq -r '[.FIELD, "
+      ".OTHER] | @csv' < FILE > TABLE.csv; to learn the texts in a field, make a text: jq -r "
+      ".FIELD < FILE > TEXT.txt"));
+}
 
 // Bytes of a file's unpacked beginning, enough to see nearly every class.
 constexpr size_t kHeadBytes = size_t{16} << 20;

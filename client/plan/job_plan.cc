@@ -7,9 +7,9 @@
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
 #include "common/mesh/job_mesh.h"
-#include "common/plan/distinct_rows.h"
-#include "common/plan/layout_validator.h"
-#include "common/plan/rank_size.h"
+#include "common/plan/ranks/rank_size.h"
+#include "common/plan/size/distinct_rows.h"
+#include "common/plan/size/layout_validator.h"
 #include "proto/schema.pb.h"
 
 namespace muster {
@@ -151,7 +151,8 @@ absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data,
   if (division.stages() > 1) {
     const std::vector<MemoryPlan> stages = PlanMemoryOfStages(plan.spec, data, processors);
     for (int stage = 0; stage < division.stages(); ++stage) {
-      plan.pipeline.push_back({ChunksOf(division, plan.model.chunks[0].end, stage), stages[stage]});
+      plan.pipeline.push_back(
+          {SizeOfRank(plan.spec, plan.model, division, stage).chunks, stages[stage]});
     }
   }
   plan.recompute = CompareRecompute(plan);
@@ -160,7 +161,7 @@ absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data,
 
   const v1::TablesSchema schema = PlannedSchema(plan.spec, plan.model);
   const v1::JobSpec on_servers = OnServers(plan.spec);
-  if (division.ranks() == 1 || ValidateJob(on_servers).ok()) {
+  if (SizeAlong(kModelAxes, plan.spec) == 1 || ValidateJob(on_servers).ok()) {
     MUSTER_ASSIGN_OR_RETURN(RoadTraffic servers, ServerTraffic(on_servers, schema));
     AddRows(plan, servers);
     plan.traffic.push_back(servers);

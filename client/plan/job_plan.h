@@ -6,10 +6,10 @@
 
 #include "absl/status/statusor.h"
 #include "client/compare/traffic_prediction.h"
-#include "common/plan/data_size.h"
-#include "common/plan/memory_plan.h"
-#include "common/plan/model_size.h"
-#include "common/plan/step_costs.h"
+#include "common/plan/memory/memory_plan.h"
+#include "common/plan/passes/step_costs.h"
+#include "common/plan/size/data_size.h"
+#include "common/plan/size/model_size.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -41,7 +41,7 @@ struct StagePlan {
 // Payload of one step of one worker on one road.
 struct RoadTraffic {
   bool all_reduce = false;
-  // Dense gradients and parameters, and activations of tensor ranks and between stages: exact, the
+  // Dense gradients and parameters, and activations within layers and between stages: exact, the
   // mean over workers. All-reduce is planned as on one machine, through shared memory; over TCP
   // small buckets may be sent otherwise.
   double sent = 0;
@@ -57,7 +57,7 @@ struct RoadTraffic {
 // A worker of one stage of the job's pipeline.
 struct PipelineStagePlan {
   // The units of each of its chunks.
-  std::vector<UnitSpan> chunks;
+  std::vector<UnitRange> chunks;
   MemoryPlan memory;
 };
 
@@ -82,7 +82,7 @@ struct JobPlan {
 };
 
 // Plans a job; quick for jobs of any size. InvalidArgument: submit would refuse the job with the
-// same message (common/job/job_validator.h, common/plan/layout_validator.h).
+// same message (common/job/job_validator.h, common/plan/size/layout_validator.h).
 absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data,
                                 const WorkerProcessors& processors);
 

@@ -4,9 +4,9 @@
 #include "client/compare/pipeline_traffic.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_validator.h"
-#include "common/plan/model_size.h"
-#include "common/plan/rank_size.h"
-#include "common/plan/unit_costs.h"
+#include "common/plan/passes/unit_costs.h"
+#include "common/plan/ranks/rank_size.h"
+#include "common/plan/size/model_size.h"
 #include "common/step/divide_units.h"
 #include "common/step/stage_spec.h"
 

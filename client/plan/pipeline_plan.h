@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/plan/data_size.h"
+#include "common/plan/size/data_size.h"
 #include "common/step/stage_schedule.h"
 #include "common/step/stage_shape.h"
 #include "common/step/step_timeline.h"

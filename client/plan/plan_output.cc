@@ -14,8 +14,8 @@
 #include "common/job/job_validator.h"
 #include "common/mesh/job_mesh.h"
 #include "common/mesh/mesh.h"
-#include "common/plan/memory_part.h"
-#include "common/plan/rows_memory.h"
+#include "common/plan/memory/rows_memory.h"
+#include "common/plan/size/memory_part.h"
 #include "common/text/dump_json.h"
 #include "common/text/format_bytes.h"
 
@@ -108,7 +108,7 @@ std::string CostsText(const JobPlan& plan) {
 bool DividesTensors(const JobPlan& plan) { return plan.spec.parallelism().tensor() > 1; }
 
 // Returns the layers of the units, such as "embedding, blocks 0-2" or "layers 3-4".
-std::string LayersOf(const JobPlan& plan, const UnitSpan& units) {
+std::string LayersOf(const JobPlan& plan, const UnitRange& units) {
   const auto span = [](absl::string_view one, absl::string_view several, int first, int last) {
     return first == last ? absl::StrCat(one, " ", first)
                          : absl::StrCat(several, " ", first, "-", last);
@@ -137,7 +137,7 @@ std::string PipelineStagesText(const JobPlan& plan) {
   for (size_t stage = 0; stage < plan.pipeline.size(); ++stage) {
     const PipelineStagePlan& one = plan.pipeline[stage];
     std::vector<std::string> layers;
-    for (const UnitSpan& units : one.chunks) layers.push_back(LayersOf(plan, units));
+    for (const UnitRange& units : one.chunks) layers.push_back(LayersOf(plan, units));
     rows.push_back({absl::StrCat(stage), absl::StrJoin(layers, "; "),
                     FormatBytes(one.memory.worker_own_bytes())});
     if (road == plan.traffic.end()) continue;
@@ -298,7 +298,7 @@ std::string PlanJson(const JobPlan& plan) {
   }
   for (const PipelineStagePlan& one : plan.pipeline) {
     nlohmann::ordered_json chunks = nlohmann::ordered_json::array();
-    for (const UnitSpan& units : one.chunks) {
+    for (const UnitRange& units : one.chunks) {
       chunks.push_back({{"first_layer", units.first}, {"end_layer", units.end}});
     }
     json["pipeline"].push_back({{"chunks", chunks},

@@ -1,6 +1,7 @@
 #include "client/plan/step_order.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -12,17 +13,19 @@
 #include "common/job/job_road.h"
 #include "common/mesh/job_mesh.h"
 #include "common/partition/dense_layout.h"
+#include "common/partition/local_tensors.h"
 #include "common/partition/model_units.h"
 #include "common/partition/schema.h"
 #include "common/partition/shard_layout.h"
 #include "common/partition/stage_holding.h"
 #include "common/partition/unit_gathers.h"
 #include "common/partition/unit_places.h"
-#include "common/plan/rank_size.h"
+#include "common/plan/ranks/rank_size.h"
 #include "common/step/action.h"
 #include "common/step/stage_shape.h"
 #include "common/step/stage_spec.h"
 #include "common/step/step_plan.h"
+#include "common/step/unit_range.h"
 #include "common/text/dump_json.h"
 #include "proto/job.pb.h"
 #include "worker/strategy/group/gradients/bucket_plan.h"
@@ -55,29 +58,53 @@ class Exchange {
 
 class WithServers final : public Exchange {
  public:
-  explicit WithServers(int units) : units_(units) {}
+  explicit WithServers(const ModelSize& of_rank) : chunks_(of_rank.chunks) {
+    for (const TensorSpec& tensor : of_rank.tensors) {
+      if (tensor.stages > 1) tied_[static_cast<int>(tensor.unit)] = tensor.first_stage;
+    }
+  }
 
   std::vector<std::string> BeginStep() override {
     std::vector<std::string> pulls;
-    for (int unit = 0; unit < units_; ++unit) pulls.push_back(absl::StrCat("pull ", unit));
+    for (const UnitRange& units : chunks_) {
+      for (int unit = units.first; unit < units.end; ++unit) {
+        pulls.push_back(absl::StrCat("pull ", unit));
+      }
+    }
     return pulls;
   }
   std::vector<std::string> Ready(int unit, bool last_micro_batch) override {
     if (!last_micro_batch) return {};
-    return {absl::StrCat("push ", unit)};
+    std::vector<std::string> starts = {absl::StrCat("push ", unit)};
+    if (const auto tied = tied_.find(unit); tied != tied_.end()) {
+      starts.insert(starts.begin(), tied->second ? "receive tied sums" : "send tied sums");
+    }
+    return starts;
   }
   void EndStep(std::vector<OrderedAction>& order) override {
     order.push_back({.action = "wait for the servers"});
   }
 
  private:
-  const int units_;
+  const std::vector<UnitRange> chunks_;
+  // By unit with a tensor that another stage has, too: whether this is the first of the two.
+  std::map<int, bool> tied_;
 };
+
+// Appends the sums of what two stages of a pipeline have (worker/strategy/group/gradients/
+// tied_sums.h), if there is any.
+void SumTied(absl::Span<const TensorSpec> tensors, std::vector<OrderedAction>& order) {
+  if (std::any_of(tensors.begin(), tensors.end(), [](const auto& t) { return t.stages > 1; })) {
+    order.push_back({.action = "sum with the other stage", .starts = {"exchange tied sums"}});
+  }
+}
 
 class WithReplicas final : public Exchange {
  public:
-  WithReplicas(std::vector<GradientBucket> buckets, const v1::JobSpec& spec, bool has_rows)
+  WithReplicas(std::vector<GradientBucket> buckets, std::vector<TensorSpec> tensors,
+               const v1::JobSpec& spec, bool has_rows)
       : buckets_(std::move(buckets)),
+        tensors_(std::move(tensors)),
         workers_(spec.workers()),
         data_ranks_(SizeAlong(kDataAxes, spec)),
         has_rows_(has_rows) {}
@@ -92,6 +119,7 @@ class WithReplicas final : public Exchange {
   }
   void EndStep(std::vector<OrderedAction>& order) override {
     if (data_ranks_ > 1) order.push_back({.action = "wait for the sums"});
+    SumTied(tensors_, order);
     if (data_ranks_ > 1 && has_rows_) {
       order.push_back({.action = "sum rows", .starts = {"gather keys", "gather rows"}});
     }
@@ -101,6 +129,7 @@ class WithReplicas final : public Exchange {
 
  private:
   const std::vector<GradientBucket> buckets_;
+  const std::vector<TensorSpec> tensors_;
   const uint32_t workers_;
   const uint32_t data_ranks_;
   const bool has_rows_;
@@ -109,19 +138,20 @@ class WithReplicas final : public Exchange {
 
 class WithShards final : public Exchange {
  public:
-  WithShards(const v1::JobSpec& spec, const DenseLayout& layout,
-             absl::Span<const TensorSpec> tensors, int units, bool has_rows)
-      : holding_(HoldingOfStage(ZeroStage(spec))),
+  WithShards(const v1::JobSpec& spec, const DenseLayout& layout, std::vector<TensorSpec> tensors,
+             int units, bool has_rows)
+      : tensors_(std::move(tensors)),
+        holding_(HoldingOfStage(ZeroStage(spec))),
         replicas_(SizeAlong(kDataAxes, spec) / SizeAlong(Axis::kShard, spec)),
         copies_(spec.parallelism().zero().redundancy() > 0),
         clips_(spec.clipping().by_global_norm() > 0 || spec.clipping().measure_norm()),
         has_rows_(has_rows),
         units_(units),
         shards_(layout, static_cast<int>(SizeAlong(Axis::kShard, spec))),
-        places_(shards_, tensors, *holding_.weights, UnitPlaces::Content::kWeights,
+        places_(shards_, tensors_, *holding_.weights, UnitPlaces::Content::kWeights,
                 KeptGatheredBytes(spec)),
         gathers_(places_),
-        ready_(ReadyUnits(tensors)) {}
+        ready_(ReadyUnits(tensors_)) {}
 
   std::vector<std::string> BeginStep() override {
     if (!in_flight()) return {};
@@ -160,6 +190,7 @@ class WithShards final : public Exchange {
         order.back().starts.insert(order.back().starts.end(), {"gather keys", "gather rows"});
       }
     }
+    SumTied(tensors_, order);
     if (copies_) {
       order.push_back({.action = "send the sums to their copies", .starts = {"move slices"}});
     }
@@ -186,6 +217,7 @@ class WithShards final : public Exchange {
     return calls;
   }
 
+  const std::vector<TensorSpec> tensors_;
   const StageHolding holding_;
   const uint32_t replicas_;
   const bool copies_;
@@ -199,21 +231,23 @@ class WithShards final : public Exchange {
   const std::vector<int> ready_;
 };
 
-absl::StatusOr<std::unique_ptr<Exchange>> ExchangeOf(const JobPlan& plan, int units) {
+absl::StatusOr<std::unique_ptr<Exchange>> ExchangeOf(const JobPlan& plan,
+                                                     const ModelDivision& division, int stage) {
   // Otherwise servers' half of a hybrid job has the rows.
   const bool has_rows = !plan.model.sparse.empty() && !IsHybrid(plan.spec);
-  if (!TrainsByAllReduce(plan.spec)) return std::make_unique<WithServers>(units);
-  MUSTER_ASSIGN_OR_RETURN(const ModelDivision division, PlannedDivision(plan.spec, plan.model));
-  const std::vector<TensorSpec> tensors =
-      SizeOfRank(plan.spec, plan.model, division, /*stage=*/0).tensors;
+  ModelSize of_rank = SizeOfRank(plan.spec, plan.model, division, stage);
+  if (!TrainsByAllReduce(plan.spec)) return std::make_unique<WithServers>(of_rank);
+  std::vector<TensorSpec>& tensors = of_rank.tensors;
   MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout,
                           DenseLayout::Create(tensors, LayoutOptions(plan.spec.update())));
   if (ZeroStage(plan.spec) > 0) {
-    return std::make_unique<WithShards>(plan.spec, layout, tensors, units, has_rows);
+    return std::make_unique<WithShards>(plan.spec, layout, std::move(tensors),
+                                        plan.model.chunks[0].end, has_rows);
   }
-  return std::make_unique<WithReplicas>(
-      MakeBucketPlan(layout, tensors, BucketPlanOptionsOf(plan.spec.update())), plan.spec,
-      has_rows);
+  std::vector<GradientBucket> buckets =
+      MakeBucketPlan(layout, tensors, BucketPlanOptionsOf(plan.spec.update()));
+  return std::make_unique<WithReplicas>(std::move(buckets), std::move(tensors), plan.spec,
+                                        has_rows);
 }
 
 // Returns the calls that a transformer's unit makes in its tensor group while it computes.
@@ -264,23 +298,9 @@ std::string UnitName(const ModelSize& model, int unit) {
   return largest == nullptr ? "" : largest->name.substr(0, largest->name.find('.'));
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<OrderedAction>> OrderOfStep(const JobPlan& plan) {
-  if (!plan.pipeline.empty()) {
-    return absl::InvalidArgumentError(
-        "the job has a pipeline, whose stages make other steps: --schedule draws them");
-  }
-  const int units = std::max(1, UnitCount(plan.model.tensors));
-  const ModelStage stage = {.shape = ShapeOfStages(plan.spec), .sizes = {units}};
-  const std::vector<StepAction> actions = TrainingStepPlan(stage, TraitsOf(plan));
-  if (actions.size() > kMostActions) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a step of this job has ", actions.size(), " actions, more than ",
-                     kMostActions, "; show the order of a job with fewer layers or micro-batches"));
-  }
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Exchange> exchange, ExchangeOf(plan, units));
-  std::vector<OrderedAction> order;
+// Appends the actions of a stage, of which there are so many micro-batches.
+void AppendActions(const JobPlan& plan, const std::vector<StepAction>& actions, int micro_batches,
+                   Exchange& exchange, std::vector<OrderedAction>& order) {
   for (const StepAction& action : actions) {
     const bool of_step = action.kind == Kind::kBeginStep || action.kind == Kind::kEndStep;
     order.push_back({.action = std::string(NameOf(action.kind)),
@@ -288,47 +308,90 @@ absl::StatusOr<std::vector<OrderedAction>> OrderOfStep(const JobPlan& plan) {
                      .unit = action.unit});
     switch (action.kind) {
       case Kind::kBeginStep:
-        order.back().starts = exchange->BeginStep();
+        order.back().starts = exchange.BeginStep();
         break;
       case Kind::kPrefetchRows:
-        order.back().starts = exchange->FetchRows();
+        order.back().starts = exchange.FetchRows();
         break;
       case Kind::kLookUpRows:
-        order.back().starts = exchange->LookRowsUp();
+        order.back().starts = exchange.LookRowsUp();
         break;
       case Kind::kAcquire:
-        order.back().starts = exchange->Acquire(action.unit, action.direction);
+        order.back().starts = exchange.Acquire(action.unit, action.direction);
         break;
       case Kind::kGradientReady:
-        order.back().starts =
-            exchange->Ready(action.unit, action.micro_batch + 1 == stage.shape.micro_batches);
+        order.back().starts = exchange.Ready(action.unit, action.micro_batch + 1 == micro_batches);
         break;
       case Kind::kEndStep:
-        exchange->EndStep(order);
+        exchange.EndStep(order);
         break;
       default:
         order.back().starts = TensorCalls(plan, action);
+        if (action.transfers()) {
+          order.back().starts.push_back(
+              absl::StrCat(action.receives() ? "from stage " : "to stage ", action.peer));
+        }
         break;
     }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<OrderedAction>> OrderOfStep(const JobPlan& plan) {
+  const StageShape shape = ShapeOfStages(plan.spec);
+  if (shape.order == StageOrder::kZeroBubble && SizeAlong(kLayerAxes, plan.spec) > 1) {
+    return absl::InvalidArgumentError(
+        "the job has several ranks in each layer and splits backward (ZERO_BUBBLE), whose calls "
+        "are not shown: take another parallelism.pipeline_schedule, or draw it with --schedule");
+  }
+  MUSTER_ASSIGN_OR_RETURN(const ModelDivision division, PlannedDivision(plan.spec, plan.model));
+  std::vector<std::vector<StepAction>> stages;
+  size_t count = 0;
+  for (int stage = 0; stage < shape.stages; ++stage) {
+    stages.push_back(
+        TrainingStepPlan(StageOf(plan.spec, plan.model, division, stage), TraitsOf(plan)));
+    count += stages.back().size();
+  }
+  if (count > kMostActions) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a step of this job has ", count, " actions, more than ", kMostActions,
+                     "; show the order of a job with fewer layers or micro-batches"));
+  }
+  std::vector<OrderedAction> order;
+  for (int stage = 0; stage < shape.stages; ++stage) {
+    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Exchange> exchange,
+                            ExchangeOf(plan, division, stage));
+    const size_t begin = order.size();
+    AppendActions(plan, stages[stage], shape.micro_batches, *exchange, order);
+    for (size_t i = begin; shape.stages > 1 && i < order.size(); ++i) order[i].stage = stage;
   }
   return order;
 }
 
 std::string OrderText(const JobPlan& plan, const std::vector<OrderedAction>& order) {
-  std::vector<std::vector<std::string>> rows = {{"micro-batch", "action", "unit", "starts"}};
-  for (const OrderedAction& action : order) {
-    rows.push_back(
-        {action.micro_batch < 0 ? "-" : absl::StrCat(action.micro_batch), action.action,
-         action.unit < 0 ? "" : absl::StrCat(action.unit, " ", UnitName(plan.model, action.unit)),
-         Shown(action.starts)});
+  std::string text = absl::StrCat(PlanSummary(plan), "\n");
+  for (auto action = order.begin(); action != order.end();) {
+    const int stage = action->stage;
+    std::vector<std::vector<std::string>> rows = {{"micro-batch", "action", "unit", "starts"}};
+    for (; action != order.end() && action->stage == stage; ++action) {
+      rows.push_back(
+          {action->micro_batch < 0 ? "-" : absl::StrCat(action->micro_batch), action->action,
+           action->unit < 0 ? ""
+                            : absl::StrCat(action->unit, " ", UnitName(plan.model, action->unit)),
+           Shown(action->starts)});
+    }
+    absl::StrAppend(&text, "\nOne step of each worker",
+                    stage < 0 ? "" : absl::StrCat(" of stage ", stage), "\n", FormatTable(rows));
   }
-  return absl::StrCat(PlanSummary(plan), "\n\nOne step of each worker\n", FormatTable(rows));
+  return text;
 }
 
 std::string OrderJson(const std::vector<OrderedAction>& order) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const OrderedAction& action : order) {
     nlohmann::ordered_json one = {{"action", action.action}};
+    if (action.stage >= 0) one["stage"] = action.stage;
     if (action.micro_batch >= 0) one["micro_batch"] = action.micro_batch;
     if (action.unit >= 0) one["unit"] = action.unit;
     one["starts"] = action.starts;

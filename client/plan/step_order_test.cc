@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -16,6 +17,7 @@
 namespace muster {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
@@ -126,6 +128,39 @@ TEST(StepOrderTest, EachStageExchangesInItsOwnPlace) {
   EXPECT_THAT(Starts(OrderOf(ByAllReduce("workers: 1"))), IsEmpty());
 }
 
+// Two stages of two units, in 1F1B order. The embedding is in both stages, which is tied to the
+// head.
+TEST(StepOrderTest, ShowsEachStageOfAPipeline) {
+  const std::string two =
+      "workers: 2 micro_batches: 2 parallelism { pipeline: 2 pipeline_layers: [2, 2] } ";
+  const std::vector<OrderedAction> order = OrderOf(ByAllReduce(two));
+  std::vector<std::string> messages[2], ends[2];
+  for (const OrderedAction& action : order) {
+    ASSERT_TRUE(action.stage == 0 || action.stage == 1) << action.stage;
+    if (action.action == "forward") EXPECT_EQ(action.unit / 2, action.stage);
+    if (action.micro_batch < 0) ends[action.stage].push_back(action.action);
+    for (const std::string& start : action.starts) {
+      if (absl::StrContains(start, " stage ")) {
+        messages[action.stage].push_back(absl::StrCat(action.micro_batch, ": ", start));
+      }
+    }
+  }
+  EXPECT_THAT(messages[0],
+              ElementsAre("0: to stage 1", "1: to stage 1", "0: from stage 1", "1: from stage 1"));
+  EXPECT_THAT(messages[1],
+              ElementsAre("0: from stage 0", "1: from stage 0", "0: to stage 0", "1: to stage 0"));
+  for (const auto& end : ends) EXPECT_THAT(end, Contains("sum with the other stage"));
+  EXPECT_THAT(Starts(OrderOf(Gpt(two))),
+              ElementsAre("pull 0", "pull 1", "to stage 1", "to stage 1", "from stage 1",
+                          "from stage 1", "push 1", "receive tied sums", "push 0", "pull 2",
+                          "pull 3", "from stage 0", "from stage 0", "to stage 0", "send tied sums",
+                          "push 3", "push 2", "to stage 0"));
+  const auto plan = PlanOf(ByAllReduce(two));
+  EXPECT_THAT(OrderText(*plan, order), AllOf(HasSubstr("One step of each worker of stage 0\n"),
+                                             HasSubstr("One step of each worker of stage 1\n")));
+  EXPECT_EQ(nlohmann::json::parse(OrderJson(order)).back()["stage"], 1);
+}
+
 TEST(StepOrderTest, FitsATerminal) {
   const auto plan = PlanOf(ByAllReduce("workers: 2 " + Stage(1)));
   const std::string text = OrderText(*plan, *OrderOfStep(*plan));
@@ -146,6 +181,13 @@ TEST(StepOrderTest, RefusesWhatNobodyReads) {
   spec.mutable_model()->mutable_transformer()->set_layers(500);
   EXPECT_THAT(std::string(OrderOfStep(*PlanOf(spec)).status().message()),
               HasSubstr("fewer layers or micro-batches"));
+  EXPECT_THAT(
+      std::string(OrderOfStep(*PlanOf(ByAllReduce(
+                                  "workers: 4 micro_batches: 2 parallelism { pipeline: 2 tensor: 2 "
+                                  "pipeline_schedule: ZERO_BUBBLE } ")))
+                      .status()
+                      .message()),
+      HasSubstr("take another parallelism.pipeline_schedule"));
 }
 
 }  // namespace

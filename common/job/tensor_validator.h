@@ -10,9 +10,9 @@ class JobSpec;
 }  // namespace v1
 
 // Checks `parallelism.tensor` and `parallelism.sequence` against the job's model, road and workers.
-// A vocabulary that comes from the data is checked with it (common/plan/layout_validator.h). Errors
-// are those of ValidateJob. REQUIRES: model, update and the rest of `parallelism` are valid, and
-// `workers` is filled in.
+// A vocabulary that comes from the data is checked with it (common/plan/size/layout_validator.h).
+// Errors are those of ValidateJob. REQUIRES: model, update and the rest of `parallelism` are valid,
+// and `workers` is filled in.
 absl::Status ValidateTensor(const v1::JobSpec& spec);
 
 }  // namespace muster

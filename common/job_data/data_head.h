@@ -2,7 +2,7 @@
 #define MUSTER_COMMON_JOB_DATA_DATA_HEAD_H_
 
 #include "absl/status/status.h"
-#include "common/plan/data_size.h"
+#include "common/plan/size/data_size.h"
 
 namespace muster {
 

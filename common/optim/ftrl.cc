@@ -1,5 +1,3 @@
-#include "common/optim/ftrl.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -9,6 +7,7 @@
 #include "common/base/status_macros.h"
 #include "common/optim/apply.h"
 #include "common/optim/optimizer_options.h"
+#include "common/optim/optimizers.h"
 
 namespace muster {
 namespace {

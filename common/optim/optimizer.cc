@@ -6,11 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/optim/adagrad.h"
-#include "common/optim/adam.h"
-#include "common/optim/ftrl.h"
-#include "common/optim/rmsprop.h"
-#include "common/optim/sgd.h"
+#include "common/optim/optimizers.h"
 #include "common/text/did_you_mean.h"
 #include "proto/job.pb.h"
 

@@ -1,5 +1,3 @@
-#include "common/optim/rmsprop.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -10,6 +8,7 @@
 #include "common/optim/apply.h"
 #include "common/optim/flush_subnormals.h"
 #include "common/optim/optimizer_options.h"
+#include "common/optim/optimizers.h"
 
 namespace muster {
 namespace {

@@ -1,5 +1,3 @@
-#include "common/optim/sgd.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <string>
@@ -9,6 +7,7 @@
 #include "common/optim/apply.h"
 #include "common/optim/flush_subnormals.h"
 #include "common/optim/optimizer_options.h"
+#include "common/optim/optimizers.h"
 
 namespace muster {
 namespace {

@@ -143,12 +143,13 @@ int ModelDivision::StageOf(int unit) const {
 absl::StatusOr<std::vector<TensorSpec>> LocalTensors(absl::Span<const TensorSpec> tensors,
                                                      const ModelDivision& division, int rank) {
   std::vector<TensorSpec> local(tensors.begin(), tensors.end());
-  const int ranks = division.tensor_ranks();
-  if (division.stages() > 1) TakeStage(division, rank / ranks, local);
+  const MeshPosition position = {division.mesh, rank};
+  if (division.stages() > 1) TakeStage(division, position.at(Axis::kPipeline), local);
+  const int ranks = position.size(Axis::kTensor);
   if (ranks == 1) return local;
   for (TensorSpec& tensor : local) {
     if (IsEmpty(tensor)) continue;
-    const absl::Status status = TakeShare(ranks, rank % ranks, tensor);
+    const absl::Status status = TakeShare(ranks, position.at(Axis::kTensor), tensor);
     if (!status.ok()) return status;
   }
   return local;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/step/stage_simulator.h"
+#include "common/step/stage_simulator_for_testing.h"
 #include "common/step/step_timeline.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -146,8 +146,8 @@ absl::Status Coordinator::Tick() {
   }
   // Who has called again in time keeps its lease.
   absl::Status status = daemon_requests_.AdmitRegistered();
-  status.Update(daemon_requests_.ExpireLeases(options_.forget_daemons_after).status());
-  status.Update(daemon_requests_.EndDropsOfLostServers(options_.forget_drops_after));
+  status.Update(daemon_requests_.ExpireLeases().status());
+  status.Update(daemon_requests_.EndDropsOfLostServers());
   // Finds losses again that could not be stored when they were noticed.
   for (const auto& [number, job] : table_->jobs()) status.Update(lifecycle_.Reconcile(*job));
   status.Update(stalls_.Look());

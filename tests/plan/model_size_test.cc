@@ -1,16 +1,17 @@
 // The plan's tensors are those that models describe, and its activations what they lay out, for
 // jobs of every kind.
 
-#include "common/plan/model_size.h"
+#include "common/plan/size/model_size.h"
 
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/compute/activation_layout.h"
 #include "common/compute/host_ops.h"
 #include "common/job/regression.h"
-#include "common/plan/data_size.h"
-#include "common/plan/transformer_memory_plan.h"
+#include "common/plan/passes/transformer_memory_plan.h"
+#include "common/plan/size/data_size.h"
 #include "common/tensor/dtype.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
@@ -149,12 +150,17 @@ TEST(ModelSizeTest, ActivationsAreWhatIsLaidOut) {
       for (const int64_t sequences : {1, 3}) {
         v1::ComputeSpec compute;
         compute.set_recompute(specified[kind]);
-        EXPECT_EQ(PlanActivations(size, sequences, compute, Pass::kTraining).total(),
+        const auto planned = [&](Pass pass) {
+          ActivationRequest request = ActivationRequestOf(size, sequences, compute);
+          request.pass = pass;
+          return ActivationLayout(request).bytes().total();
+        };
+        EXPECT_EQ(planned(Pass::kTraining),
                   LaidOut(*shape, DType::kF32, kinds[kind], sequences, Pass::kTraining));
-        EXPECT_EQ(PlanActivations(size, sequences, compute, Pass::kEvaluation).total(),
+        EXPECT_EQ(planned(Pass::kEvaluation),
                   LaidOut(*shape, DType::kF32, kinds[kind], sequences, Pass::kEvaluation));
         compute.set_type(v1::ComputeSpec::BF16);
-        EXPECT_EQ(PlanActivations(size, sequences, compute, Pass::kTraining).total(),
+        EXPECT_EQ(planned(Pass::kTraining),
                   LaidOut(*shape, DType::kBf16, kinds[kind], sequences, Pass::kTraining));
       }
     }

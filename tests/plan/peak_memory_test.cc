@@ -25,7 +25,7 @@
 #include "common/job/job_road.h"
 #include "common/job_data/data_head.h"
 #include "common/mesh/job_mesh.h"
-#include "common/plan/memory_plan.h"
+#include "common/plan/memory/memory_plan.h"
 #include "common/text/format_bytes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -9,7 +9,7 @@
 #include "common/device/device_fault.h"
 #include "common/kernels/device/device_attention.h"
 #include "common/kernels/device/device_norm.h"
-#include "common/plan/device_memory_layout.h"
+#include "common/plan/device/device_memory_layout.h"
 #include "worker/device/device_memory_plan.h"
 #include "worker/device/device_parameters.h"
 

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "common/device/device.h"
 #include "common/kernels/transformer/op_arrays.h"
-#include "common/plan/device_memory_layout.h"
+#include "common/plan/device/device_memory_layout.h"
 #include "worker/data/batch.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_shape.h"

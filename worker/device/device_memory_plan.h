@@ -1,7 +1,7 @@
 #ifndef MUSTER_WORKER_DEVICE_DEVICE_MEMORY_PLAN_H_
 #define MUSTER_WORKER_DEVICE_DEVICE_MEMORY_PLAN_H_
 
-#include "common/plan/device_memory_layout.h"
+#include "common/plan/device/device_memory_layout.h"
 #include "worker/device/device_options.h"
 #include "worker/device/device_parameters.h"
 
@@ -11,9 +11,9 @@ namespace muster {
 ActivationRequest DeviceActivations(const TransformerShape& shape,
                                     const DeviceComputeOptions& options);
 
-// Returns what common/plan/device_memory_layout.h goes by, for this transformer. Where the options
-// have several chunks, there are other_activations of the further ones, in order, and then of an
-// evaluation of all.
+// Returns what common/plan/device/device_memory_layout.h goes by, for this transformer. Where the
+// options have several chunks, there are other_activations of the further ones, in order, and then
+// of an evaluation of all.
 DeviceExtents DeviceExtentsOf(const TransformerShape& shape, const DeviceParameters& parameters,
                               const DeviceComputeOptions& options);
 

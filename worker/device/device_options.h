@@ -8,7 +8,7 @@
 #include "absl/types/optional.h"
 #include "common/kernels/device/device_optimizer.h"
 #include "common/partition/tensor_spec.h"
-#include "common/plan/device_memory_layout.h"
+#include "common/plan/device/device_memory_layout.h"
 #include "common/tensor/dtype.h"
 #include "worker/device/await_device_memory.h"
 #include "worker/nn/model.h"

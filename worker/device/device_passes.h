@@ -16,7 +16,7 @@
 #include "common/compute/device_ops.h"
 #include "common/device/device.h"
 #include "common/kernels/device/matmul/device_matmul.h"
-#include "common/plan/device_memory_layout.h"
+#include "common/plan/device/device_memory_layout.h"
 #include "worker/collectives/communicator.h"
 #include "worker/data/batch.h"
 #include "worker/device/device_batches.h"

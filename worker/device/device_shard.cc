@@ -9,7 +9,7 @@
 #include "common/optim/optimizer_options.h"
 #include "common/optim/schedule.h"
 #include "common/partition/dense_layout.h"
-#include "common/plan/device_shard_plan.h"
+#include "common/plan/device/device_shard_plan.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/device/await_device.h"

@@ -12,7 +12,7 @@
 #include "absl/types/span.h"
 #include "common/device/device.h"
 #include "common/partition/shard_layout.h"
-#include "common/plan/device_memory_layout.h"
+#include "common/plan/device/device_memory_layout.h"
 #include "worker/collectives/communicator.h"
 #include "worker/device/device_options.h"
 #include "worker/device/device_parameters.h"

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/device/device.h"
-#include "common/plan/device_memory_layout.h"
+#include "common/plan/device/device_memory_layout.h"
 #include "common/tensor/dtype.h"
 #include "worker/device/device_options.h"
 #include "worker/device/device_parameters.h"

@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "common/device/device.h"
 #include "common/kernels/device/device_optimizer.h"
-#include "common/plan/device_memory_layout.h"
+#include "common/plan/device/device_memory_layout.h"
 #include "worker/device/device_options.h"
 #include "worker/device/device_passes.h"
 

@@ -9,7 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/compute/host_ops.h"
 #include "common/partition/local_tensors.h"
-#include "common/plan/transformer_memory_plan.h"
+#include "common/plan/passes/transformer_memory_plan.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
 #include "worker/models/checks.h"

@@ -1,6 +1,9 @@
 #include "worker/predict/open_examples.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -10,7 +13,6 @@
 #include "worker/data/datasets/idx_dataset.h"
 #include "worker/data/datasets/open_dataset.h"
 #include "worker/predict/csv_examples.h"
-#include "worker/predict/dataset_examples.h"
 
 namespace muster {
 namespace {
@@ -20,6 +22,42 @@ absl::Status NoPreparation() {
       "the weights do not tell how their data were prepared, as those that an earlier release "
       "trained; train the job anew");
 }
+
+// The examples of a dataset whose files have no columns. Their one column, `example`, counts them
+// from 0. The labels of the dataset make no difference.
+class DatasetExamples final : public ExampleSource {
+ public:
+  explicit DatasetExamples(std::unique_ptr<const Dataset> dataset)
+      : dataset_(std::move(dataset)), info_(dataset_->info()) {
+    info_.examples = 0;
+    if (!info_.target.has_value()) info_.classes = 2;
+  }
+
+  const DatasetInfo& info() const override { return info_; }
+  absl::Status Next(int64_t most, Batch& batch, std::vector<std::string>& lines) override {
+    const int64_t end = std::min(next_ + most, dataset_->info().examples);
+    std::vector<int64_t> indices;
+    lines.clear();
+    for (; next_ < end; ++next_) {
+      indices.push_back(next_);
+      lines.push_back(absl::StrCat(next_));
+    }
+    MUSTER_RETURN_IF_ERROR(dataset_->Read(indices, batch));
+    std::fill(batch.labels.begin(), batch.labels.end(), 0);
+    std::fill(batch.targets.begin(), batch.targets.end(), 0.0f);
+    return absl::OkStatus();
+  }
+  char separator() const override { return ','; }
+  absl::optional<absl::string_view> header() const override { return kExample; }
+  bool HasColumn(absl::string_view name) const override { return name == kExample; }
+
+ private:
+  static constexpr char kExample[] = "example";
+
+  const std::unique_ptr<const Dataset> dataset_;
+  DatasetInfo info_;  // Const after construction.
+  int64_t next_ = 0;
+};
 
 }  // namespace
 

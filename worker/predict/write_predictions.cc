@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/job/predicts_examples.h"
-#include "common/plan/planned_stages.h"
+#include "common/plan/ranks/planned_stages.h"
 #include "common/safetensors/safetensors_file.h"
 #include "proto/data_preparation.pb.h"
 #include "proto/job.pb.h"

@@ -19,7 +19,7 @@ namespace muster {
 namespace {
 
 // Most bytes of an offloaded optimizer state that are in memory at a time, if blocks are no larger
-// (common/plan/memory_plan.cc counts them).
+// (common/plan/memory/memory_plan.cc counts them).
 constexpr size_t kWindowBytes = size_t{32} << 20;
 
 // Returns the factor that makes a mean of a sum over `examples`.

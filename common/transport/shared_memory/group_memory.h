@@ -8,7 +8,7 @@
 namespace muster {
 
 // The memory through which the ranks of a group talk to one another on one machine. Groups are made
-// with it (worker/collectives), and jobs are planned with it (common/plan/group_plan.h).
+// with it (worker/collectives), and jobs are planned with it (common/plan/memory/group_plan.h).
 
 // Ring capacity per direction. The two rings that a rank uses with one peer stay in its
 // second-level cache together with the data they carry.

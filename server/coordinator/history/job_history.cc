@@ -248,12 +248,6 @@ void JobHistory::End(absl::Duration now, int64_t unix_ms) {
   changed_ = true;
 }
 
-uint64_t JobHistory::last_step() const {
-  uint64_t last = 0;
-  for (const Named& named : series_) last = std::max(last, named.series.last_step().value_or(0));
-  return last;
-}
-
 void JobHistory::ForgetChanges() {
   for (Named& named : series_) named.series.ForgetChanges();
   changed_ = false;

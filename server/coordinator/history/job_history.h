@@ -110,8 +110,6 @@ class JobHistory {
 
   const std::vector<Named>& series() const { return series_; }
   const std::deque<Mark>& marks() const { return marks_; }
-  // Returns the last step of any series; 0 if there is none.
-  uint64_t last_step() const;
   // Returns whether anything changed since the last call of ForgetChanges.
   bool changed() const { return changed_; }
 

@@ -11,6 +11,7 @@
 #include "proto/metrics.pb.h"
 #include "proto/status.pb.h"
 #include "proto/task_service.pb.h"
+#include "server/coordinator/history/last_step_for_testing.h"
 
 namespace muster {
 namespace {
@@ -118,7 +119,7 @@ TEST_F(JobHistoryTest, AJobThatOnlyEvaluatesHasPointsAtStep0) {
   history_.AddEvaluation(result, 5);
   history_.AddEvaluation(result, 6);
   EXPECT_EQ(Values(history_, "held_out/auc"), (Pairs{{10, 0.75}}));
-  EXPECT_EQ(history_.last_step(), 10);
+  EXPECT_EQ(LastStep(history_), 10);
 }
 
 TEST_F(JobHistoryTest, SamplesSpeedAndStaleness) {
@@ -245,7 +246,7 @@ TEST_F(JobHistoryTest, GoingBackCutsAllSeriesAndLeavesAMark) {
   EXPECT_THAT(Values(history_, "train/loss_scale"), IsEmpty());
   EXPECT_EQ(Values(history_, "slot/0/step"), (Pairs{{1, 0.4}}));
   EXPECT_THAT(history_.marks(), ElementsAre(JobHistory::Mark{1, 3, 6}));
-  EXPECT_EQ(history_.last_step(), 1);
+  EXPECT_EQ(LastStep(history_), 1);
   v1::ReportProgressRequest report = Report(0, 2, 1);
   AddSeries(report, "train/loss", 2, {7});
   history_.AddReport(report, 5);

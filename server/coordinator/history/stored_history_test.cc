@@ -11,6 +11,7 @@
 #include "proto/job_record.pb.h"
 #include "proto/metrics.pb.h"
 #include "proto/task_service.pb.h"
+#include "server/coordinator/history/last_step_for_testing.h"
 #include "server/coordinator/store/memory_job_store_for_testing.h"
 #include "server/coordinator/store/rocksdb_job_store.h"
 
@@ -133,11 +134,11 @@ TEST(StoredHistoryTest, ACutIsStoredWhateverElseIsNot) {
   AddReports(stored, 11, 15, 3);
   Write(stored, {.cut = JobHistory::Mark{.clock = 5, .reached = 15, .unix_ms = 6}}, store);
   EXPECT_EQ(Show(Read(store)->history()), Show(stored.history()));
-  EXPECT_EQ(Read(store)->history().last_step(), 5);
+  EXPECT_EQ(LastStep(Read(store)->history()), 5);
   EXPECT_THAT(Read(store)->history().marks(), ElementsAre(JobHistory::Mark{5, 15, 6}));
   // Steps from before the roll-back and after it never meet.
   AddReports(stored, 6, 8, 4);
-  EXPECT_EQ(Read(store)->history().last_step(), 5);
+  EXPECT_EQ(LastStep(Read(store)->history()), 5);
   Write(stored, {.changes = true}, store);
   EXPECT_EQ(Show(Read(store)->history()), Show(stored.history()));
 }
@@ -151,7 +152,7 @@ TEST(StoredHistoryTest, AnEndedJobIsStoredInFewerPoints) {
   Write(stored, {.changes = true, .end = Part::End{.now = absl::Seconds(7), .unix_ms = 7}}, store);
   const auto ended = Read(store);
   EXPECT_LT(StoredBytes(store), before / 2);
-  EXPECT_EQ(ended->history().last_step(), 3000);
+  EXPECT_EQ(LastStep(ended->history()), 3000);
   uint64_t values = 0;
   for (const SeriesPoint& point : ended->history().series()[0].series.points()) {
     values += point.values;
@@ -243,7 +244,7 @@ void RunRandomHistory(uint32_t seed) {
       }
     } else {
       stored = Read(store);
-      step = stored->history().last_step();
+      step = LastStep(stored->history());
     }
     if (round % 20 == 0) ASSERT_EQ(Show(Read(store)->history()), written);
   }
@@ -332,14 +333,14 @@ TEST(StoredHistoryPropertyTest, OfADamagedHistoryNothingWrongIsShown) {
     auto salvaged = StoredHistory::Salvage(job.store, std::string(kJob), kTwoSlots, batch);
     ASSERT_TRUE(salvaged.ok()) << salvaged.status();
     ASSERT_NO_FATAL_FAILURE(job.Check((*salvaged)->history()));
-    kept += (*salvaged)->history().last_step() > 0 ? 1 : 0;
+    kept += LastStep((*salvaged)->history()) > 0 ? 1 : 0;
     // The history is stored and goes on.
     ASSERT_TRUE(job.store.Write(batch, JobStore::Durability::kSynced).ok());
     ASSERT_EQ(Show(Read(job.store)->history()), Show((*salvaged)->history()));
     AddReports(**salvaged, job.step() + 1, job.step() + 3, 100);
     ASSERT_NO_FATAL_FAILURE(Write(**salvaged, {.changes = true}, job.store));
     ASSERT_EQ(Show(Read(job.store)->history()), Show((*salvaged)->history()));
-    ASSERT_EQ((*salvaged)->history().last_step(), job.step() + 3);
+    ASSERT_EQ(LastStep((*salvaged)->history()), job.step() + 3);
   }
   EXPECT_GT(damaged, 150);
   EXPECT_GT(kept, 50);

@@ -16,6 +16,8 @@ namespace muster {
 namespace {
 
 constexpr uint32_t kFormatVersion = 1;
+// Events that are kept of a job.
+constexpr size_t kMaxEvents = 1000;
 // Identities that are kept. Forgotten jobs of earlier ones are unknown (IsForgotten).
 constexpr int kMostIdentities = 1000;
 // History that a crash may lose.
@@ -235,8 +237,8 @@ std::vector<v1::JobEvent> JobTable::AddEvents(const Job& job, const std::vector<
     ShortenStrings(event);
     const uint64_t number = job.next_event + events.size() - 1;
     batch.Put(StoreTable::kEvents, StoreKey(job.id(), number), event.SerializeAsString());
-    if (number >= options_.max_events) {
-      batch.Delete(StoreTable::kEvents, StoreKey(job.id(), number - options_.max_events));
+    if (number >= kMaxEvents) {
+      batch.Delete(StoreTable::kEvents, StoreKey(job.id(), number - kMaxEvents));
     }
   }
   return events;
@@ -245,7 +247,7 @@ std::vector<v1::JobEvent> JobTable::AddEvents(const Job& job, const std::vector<
 void JobTable::ShowEvents(Job& job, const std::vector<v1::JobEvent>& events) {
   job.events.insert(job.events.end(), events.begin(), events.end());
   job.next_event += events.size();
-  while (job.events.size() > options_.max_events) job.events.pop_front();
+  while (job.events.size() > kMaxEvents) job.events.pop_front();
 }
 
 std::string JobTable::IdOf(uint64_t number, const v1::StoreRecord& store) {

@@ -24,8 +24,6 @@ namespace muster {
 struct JobTableOptions {
   // Bytes of log text kept per job.
   uint64_t max_log_bytes = 4 << 20;
-  // Number of events kept per job.
-  size_t max_events = 1000;
   // A number drawn by this process. It distinguishes the job ids that the process gives from those
   // of any other store, and of processes that went on from a state of this store that was lost
   // later.

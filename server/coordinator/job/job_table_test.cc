@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/task_service.pb.h"
+#include "server/coordinator/history/last_step_for_testing.h"
 #include "server/coordinator/store/memory_job_store_for_testing.h"
 
 namespace muster {
@@ -141,14 +142,14 @@ TEST_F(JobTableTest, ADamagedHistoryIsSaidAndKeepsNoJobFromGoingOn) {
   };
   load();
   const Job* loaded = table_->Find(id);
-  EXPECT_EQ(loaded->history->history().last_step(), 2);
+  EXPECT_EQ(LastStep(loaded->history->history()), 2);
   ASSERT_EQ(loaded->events.size(), 2);
   EXPECT_THAT(loaded->events.back().text(),
               ::testing::HasSubstr("history of job " + id + " is damaged: change 3"));
   EXPECT_THAT(log, ::testing::ElementsAre(loaded->events.back().text()));
   // The salvaged history was stored.
   load();
-  EXPECT_EQ(table_->Find(id)->history->history().last_step(), 2);
+  EXPECT_EQ(LastStep(table_->Find(id)->history->history()), 2);
   EXPECT_EQ(table_->Find(id)->events.size(), 2);
   EXPECT_EQ(log.size(), 1);
   // A newer release's history is not touched.

@@ -42,10 +42,6 @@ struct CoordinatorOptions {
   std::string program_token;
   // Bytes of log text kept per job.
   uint64_t max_log_bytes = 4 << 20;
-  // Time for which lost daemons are still shown.
-  absl::Duration forget_daemons_after = absl::Hours(1);
-  // Time after which orders to drop tables end for a server that is gone.
-  absl::Duration forget_drops_after = absl::Hours(24);
   // Random number of this process, which becomes part of the ids of the jobs that it takes.
   uint32_t identity = 0;
   // Parts of the process whose metrics are shown with the coordinator's. Called on the logic

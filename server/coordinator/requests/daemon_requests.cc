@@ -15,6 +15,10 @@ namespace {
 
 // Bytes that are kept of a task's last error.
 constexpr size_t kKeptMessageBytes = 8 << 10;
+// Time for which lost daemons are still shown.
+constexpr absl::Duration kForgetDaemonsAfter = absl::Hours(1);
+// Time after which orders to drop tables end for a server that is gone.
+constexpr absl::Duration kForgetDropsAfter = absl::Hours(24);
 
 }  // namespace
 
@@ -204,7 +208,7 @@ absl::Status DaemonRequests::TakeDrops(const v1::HeartbeatRequest& request) {
   return absl::OkStatus();
 }
 
-absl::Status DaemonRequests::EndDropsOfLostServers(absl::Duration forget_after) {
+absl::Status DaemonRequests::EndDropsOfLostServers() {
   const absl::Duration now = clock_.Monotonic();
   absl::Status status;
   // A copy, since ClearDrops changes the table's map.
@@ -217,11 +221,11 @@ absl::Status DaemonRequests::EndDropsOfLostServers(absl::Duration forget_after) 
   for (const auto& [server, jobs] : drops) {
     const Member* member = members_.Find(server);
     if (member != nullptr && member->live) continue;
-    if (now - drops_wait_since_.emplace(server, now).first->second < forget_after) continue;
+    if (now - drops_wait_since_.emplace(server, now).first->second < kForgetDropsAfter) continue;
     const absl::Status cleared = jobs_.ClearDrops(server, jobs);
     if (cleared.ok() && log_ != nullptr) {
       log_(absl::StrCat("server ", server, " has been gone for ",
-                        absl::FormatDuration(forget_after),
+                        absl::FormatDuration(kForgetDropsAfter),
                         ", and its orders to drop the tables of ", jobs.size(),
                         " jobs end; what it holds is dropped if it comes back"));
     }
@@ -295,8 +299,8 @@ bool DaemonRequests::MayWrite(const Job& job) {
   return false;
 }
 
-absl::StatusOr<bool> DaemonRequests::ExpireLeases(absl::Duration forget_after) {
-  const std::vector<std::string> lost = members_.Expire(clock_.Monotonic(), forget_after);
+absl::StatusOr<bool> DaemonRequests::ExpireLeases() {
+  const std::vector<std::string> lost = members_.Expire(clock_.Monotonic(), kForgetDaemonsAfter);
   if (lost.empty()) return false;
   metrics_.daemons_lost.Increment(static_cast<double>(lost.size()));
   absl::Status status = jobs_.RemoveDaemons(lost);

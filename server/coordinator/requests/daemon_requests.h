@@ -56,12 +56,13 @@ class DaemonRequests {
   // Returns whether a task of the job may still write to its log, as far as live workers have said.
   bool MayWrite(const Job& job);
 
-  // Ends leases that ran out. Returns whether there were any.
-  absl::StatusOr<bool> ExpireLeases(absl::Duration forget_after);
+  // Ends leases that ran out, and forgets daemons that have been lost for an hour. Returns whether
+  // any lease ran out.
+  absl::StatusOr<bool> ExpireLeases();
 
-  // Ends orders to drop tables for servers that have been gone for `forget_after` while this
-  // coordinator ran. A server that comes back later reports what it holds.
-  absl::Status EndDropsOfLostServers(absl::Duration forget_after);
+  // Ends orders to drop tables for servers that have been gone for a day while this coordinator
+  // ran. A server that comes back later reports what it holds.
+  absl::Status EndDropsOfLostServers();
 
   // Answers the heartbeats whose orders changed, whose time is up, or whose caller is gone.
   void AnswerChanged();

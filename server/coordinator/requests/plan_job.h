@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/plan/memory_plan.h"
+#include "common/plan/memory/memory_plan.h"
 #include "proto/job.pb.h"
 #include "server/coordinator/cluster/cluster_capacity.h"
 

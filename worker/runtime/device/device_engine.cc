@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
-#include "common/plan/device_memory_layout.h"
-#include "common/plan/planned_stages.h"
+#include "common/plan/device/device_memory_layout.h"
+#include "common/plan/ranks/planned_stages.h"
 #include "proto/job.pb.h"
 #include "worker/device/copying_strategy.h"
 #include "worker/device/device_backend.h"

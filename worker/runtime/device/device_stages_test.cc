@@ -13,7 +13,7 @@
 #include "common/partition/stage_holding.h"
 #include "common/partition/unit_gathers.h"
 #include "common/partition/unit_places.h"
-#include "common/plan/device_shard_plan.h"
+#include "common/plan/device/device_shard_plan.h"
 #include "gtest/gtest.h"
 #include "worker/collectives/host/host_communicator.h"
 #include "worker/collectives/transport/in_process_transport_for_testing.h"

@@ -10,8 +10,8 @@
 #include "common/base/machine/multiplies_bfloat16.h"
 #include "common/job_data/csv_head.h"
 #include "common/job_data/data_head.h"
-#include "common/plan/data_size.h"
-#include "common/plan/memory_plan.h"
+#include "common/plan/memory/memory_plan.h"
+#include "common/plan/size/data_size.h"
 #include "common/text/format_bytes.h"
 #include "proto/job.pb.h"
 

@@ -7,12 +7,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/eval/auc.h"
+#include "common/eval/confusion.h"
 #include "common/eval/metric.h"
-#include "common/plan/planned_stages.h"
+#include "common/plan/ranks/planned_stages.h"
+#include "proto/data_preparation.pb.h"
 #include "proto/job.pb.h"
+#include "proto/status.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/nn/diverged_error.h"
-#include "worker/runtime/training/confusion.h"
 
 namespace muster {
 namespace {
@@ -25,6 +27,38 @@ bool NeedsScores(absl::string_view metric) { return metric == "auc" || metric ==
 bool IsKnown(absl::string_view metric) {
   return metric == "loss" || metric == "perplexity" || metric == "accuracy" ||
          metric == "bits_per_byte" || NeedsScores(metric) || IsOfRegression(metric);
+}
+
+// Makes `confusion` the matrix of no examples, for a model that predicts `classes` classes. Labels
+// are those that the weights were trained with (DatasetInfo::preparation), or the classes' numbers.
+// A class beyond the labels of the training data is "class N". If there are too many classes
+// (common/eval/confusion.h), there are neither labels nor counts.
+void BeginConfusion(const DatasetInfo& data, int64_t classes, v1::Confusion& confusion) {
+  confusion.Clear();
+  confusion.set_classes(static_cast<uint32_t>(classes));
+  if (classes > kMostConfusionClasses) return;
+  v1::DataPreparation preparation;
+  // The dataset made it, or has read it before.
+  preparation.ParseFromString(data.preparation);
+  const auto& known = preparation.csv().classes();
+  for (int c = 0; c < classes; ++c) {
+    if (known.empty()) {
+      confusion.add_labels(absl::StrCat(c));
+    } else {
+      confusion.add_labels(c < known.size() ? known[c] : absl::StrCat("class ", c));
+    }
+  }
+  confusion.mutable_counts()->Resize(static_cast<int>(classes * classes), 0);
+}
+
+// Counts examples: example i is of class labels[i], and the model predicts class predicted[i].
+void CountExamples(absl::Span<const int32_t> labels, absl::Span<const int32_t> predicted,
+                   v1::Confusion& confusion) {
+  const int classes = static_cast<int>(confusion.classes());
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const int at = labels[i] * classes + predicted[i];
+    confusion.set_counts(at, confusion.counts(at) + 1);
+  }
 }
 
 }  // namespace

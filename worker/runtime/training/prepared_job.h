@@ -19,7 +19,7 @@ class TablesSchema;
 }  // namespace v1
 
 // A job's data, model and schema, made from its specification. Equal on every slot; the schema is
-// of whole tensors, of which tensor ranks and stages hold shares.
+// of whole tensors, of which ranks hold shares (kModelAxes).
 struct PreparedJob {
   PreparedJob();
   PreparedJob(PreparedJob&&);

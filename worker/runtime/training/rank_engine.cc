@@ -8,7 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/job_validator.h"
 #include "common/mesh/job_mesh.h"
-#include "common/plan/planned_stages.h"
+#include "common/plan/ranks/planned_stages.h"
 #include "common/step/stage_spec.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
@@ -35,8 +35,9 @@ size_t MostMessageBytes(const v1::JobSpec& spec, const PreparedJob& job, const M
   batch.examples = MostExamples(spec, job);
   batch.tokens.resize(batch.examples * job.dataset->info().context);
   if (DividesTokens(spec)) {
-    // The last tensor ranks may have fewer tokens of the largest batch than of a smaller one: of 25
-    // tokens four ranks have 7, 7, 7 and 4, of 20 they have 5 each. So all have room for the most.
+    // The last ranks of a layer may have fewer tokens of the largest batch than of a smaller one:
+    // of 25 tokens four ranks have 7, 7, 7 and 4, of 20 they have 5 each. So all have room for the
+    // most.
     batch.tokens.resize(RoundUp<size_t>(batch.tokens.size(), SizeAlong(Axis::kTensor, spec)));
     batch.examples = 1;
   }

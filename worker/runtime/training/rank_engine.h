@@ -31,7 +31,7 @@ struct ModelPeers {
 };
 
 // Returns the memory of the links between stages, the same for all stages: what is planned of it
-// (common/plan/planned_stages.h).
+// (common/plan/ranks/planned_stages.h).
 StageLinksOptions LinksOfStages(const v1::JobSpec& spec, const PreparedJob& job,
                                 const ModelStage& stage, TensorGroup* tensor_group);
 

@@ -14,7 +14,7 @@ std::vector<std::vector<DenseRun>> DenseRunsByUnit(const DenseLayout& layout, in
     const bool joins =
         same_group && !of_unit.empty() && of_unit.back().partition == block.partition &&
         of_unit.back().repeated == block.repeated &&
-        // Blocks of other tensor ranks may lie between neighbours.
+        // Blocks of other ranks may lie between neighbours.
         of_unit.back().first_block + of_unit.back().blocks == block.index_in_partition &&
         of_unit.back().end == block.begin &&
         (of_unit.back().elements() + block.elements()) * sizeof(float) <= max_bytes;

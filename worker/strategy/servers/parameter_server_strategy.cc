@@ -107,13 +107,15 @@ absl::StatusOr<std::unique_ptr<ParameterServerStrategy>> ParameterServerStrategy
 absl::StatusOr<ParameterServerStrategy::Share> ParameterServerStrategy::ShareOf(
     const v1::TaskOrder& order, const v1::TablesSchema& schema) {
   MUSTER_ASSIGN_OR_RETURN(ServedTensors served, ServedFromSchema(schema));
-  const int rank = MeshOf(order.spec()).Position(static_cast<int>(order.slot()), kModelAxes);
+  const Mesh mesh = MeshOf(order.spec());
+  const int slot = static_cast<int>(order.slot());
+  const int rank = mesh.Position(slot, kModelAxes);
   Share share{.rank = rank,
               .tables = TablesFromSchema(schema),
               .layout = LayoutOfRank(served, rank),
               .joined = absl::nullopt};
-  for (int group = 0; group < rank / served.tensor_ranks; ++group) {
-    share.first_unit += static_cast<int>(schema.pipeline_layers(group));
+  for (int stage = 0; stage < mesh.Position(slot, Axis::kPipeline); ++stage) {
+    share.first_unit += static_cast<int>(schema.pipeline_layers(stage));
   }
   const auto tensors = static_cast<ptrdiff_t>(served.tensors.size()) / served.ranks;
   const auto own = served.tensors.begin() + rank * tensors;

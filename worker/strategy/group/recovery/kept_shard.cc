@@ -54,7 +54,7 @@ absl::Status KeptShard::CheckRoom() const {
   const v1::JobSpec& spec = order_->spec();
   if (!DividesAnew(spec) || !OffloadsOptimizerState(spec)) return absl::OkStatus();
   // A rank's former file and its new one are the largest for the fewest ranks, and one more
-  // (common/plan/memory_plan.cc counts them).
+  // (common/plan/memory/memory_plan.cc counts them).
   const int fewest = static_cast<int>(SmallestShardGroup(spec));
   const size_t most = OffloadedBytes(state_->state_floats(fewest)) +
                       OffloadedBytes(state_->state_floats(fewest + 1));

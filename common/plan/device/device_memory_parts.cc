@@ -1,0 +1,77 @@
+#include "common/plan/device/device_memory_parts.h"
+
+#include <algorithm>
+
+#include "common/job/job_road.h"
+#include "common/mesh/job_mesh.h"
+#include "common/partition/tensor_spec.h"
+#include "common/plan/device/transformer_device_plan.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+// Returns the number of a rank's groups with communicators on its device: all data ranks or its
+// shard group, its shard's replicas, its tensor group, and those of this group that have a
+// key-value head in common, if some but not all have; its stage group, and the stages that have
+// the embedding in common.
+uint64_t NcclGroups(const v1::JobSpec& spec, const ModelSize& model) {
+  const uint32_t shards = SizeAlong(Axis::kShard, spec);
+  const uint32_t kv_heads = spec.model().transformer().kv_heads();
+  uint64_t groups = SizeAlong(Axis::kTensor, spec) > 1 ? 1 : 0;
+  if (kv_heads > 1 && kv_heads < SizeAlong(Axis::kTensor, spec)) ++groups;
+  if (TrainsByAllReduce(spec) && SizeAlong(kDataAxes, spec) > 1) {
+    groups += ZeroStage(spec) > 0 && shards < SizeAlong(kDataAxes, spec) ? 2 : 1;
+  }
+  if (SizeAlong(Axis::kPipeline, spec) > 1) ++groups;
+  if (std::any_of(model.tensors.begin(), model.tensors.end(),
+                  [](const TensorSpec& tensor) { return tensor.stages > 1; })) {
+    ++groups;
+  }
+  return groups;
+}
+
+}  // namespace
+
+std::vector<MemoryPart> DeviceMemoryParts(const v1::JobSpec& spec, const ModelSize& model,
+                                          const DeviceMemoryBytes& bytes) {
+  const uint32_t stage = ZeroStage(spec);
+  std::vector<MemoryPart> parts;
+  const auto add = [&](const char* name, uint64_t size) {
+    parts.push_back({.name = name, .bytes = size});
+  };
+  const auto add_state = [&](const char* name, uint64_t size) {
+    parts.push_back({.name = name, .bytes = size, .model_state = true});
+  };
+  add_state("16-bit weights", bytes.rounded_weights);
+  if (stage == 0) {
+    add_state("parameters", bytes.weights);
+    add_state("gradients", bytes.gradients);
+    add_state("optimizer state", bytes.optimizer_state);
+  } else {
+    add_state("slice of parameters", bytes.weights);
+    add_state("slice of sums of gradients", bytes.gradient_sums);
+    add_state("slice of optimizer state", bytes.optimizer_state);
+    if (stage == 3) {
+      add("gathered parameters of units in flight", bytes.gathered_weights);
+    } else {
+      add_state("gathered parameters", bytes.gathered_weights);
+    }
+    if (stage >= 2) {
+      add("gradients of units in flight", bytes.gradients);
+    } else {
+      add_state("gradients", bytes.gradients);
+    }
+  }
+  add("activations", bytes.activations);
+  add("logits", bytes.logits);
+  add("kernels' scratch", bytes.scratch);
+  if (bytes.messages > 0) add("messages with other stages", bytes.messages);
+  add("CUDA's own", kDeviceHeadroomBytes + kCudaContextBytes);
+  if (const uint64_t groups = NcclGroups(spec, model); groups > 0) {
+    add("NCCL's own", groups * kNcclBytes);
+  }
+  return parts;
+}
+
+}  // namespace muster

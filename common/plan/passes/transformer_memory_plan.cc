@@ -1,0 +1,131 @@
+#include "common/plan/passes/transformer_memory_plan.h"
+
+#include <algorithm>
+
+#include "common/base/round_up.h"
+
+namespace muster {
+namespace {
+
+// Of a product of 16-bit numbers, what is f32 at a time (common/kernels/gemm/gemm.cc).
+constexpr uint64_t kWideA = uint64_t{1} << 20;
+constexpr uint64_t kWideB = uint64_t{3} << 20;
+constexpr uint64_t kSmallestBlock = 64;
+constexpr uint64_t kLargestDepth = 4096;
+
+constexpr uint64_t kMostTokens = uint64_t{1} << 30;
+
+// What oneDNN packs of one f32 product is at most this; the next one takes the same place.
+constexpr uint64_t kMostPacked = uint64_t{6} << 20;
+
+// The most floats that one product of 16-bit numbers has in f32: its operands' blocks, and the
+// result's where that becomes 16-bit.
+struct Wide {
+  uint64_t a = 0;
+  uint64_t b = 0;
+  uint64_t sums = 0;
+
+  void Add(uint64_t m, uint64_t n, uint64_t k, bool rounds) {
+    const uint64_t depth = std::min(k, kLargestDepth);
+    const uint64_t rows = std::min(m, std::max(kSmallestBlock, kWideA / depth));
+    const uint64_t cols = std::min(n, std::max(kSmallestBlock, kWideB / depth));
+    a = std::max(a, rows * depth);
+    b = std::max(b, cols * depth);
+    if (rounds) sums = std::max(sums, k > kLargestDepth ? m * n : rows * cols);
+  }
+};
+
+}  // namespace
+
+uint64_t TokensOf(const TransformerSize& size, uint64_t sequences) {
+  return std::min(sequences * size.T, kMostTokens);
+}
+
+uint64_t PlanPackedBytes(const ModelSize& model, uint64_t rows) {
+  uint64_t largest = 0;
+  for (const ProductSize& product : model.products) {
+    largest = std::max(largest, std::min(rows, product.out) * product.in * sizeof(float));
+  }
+  return std::min(largest, kMostPacked);
+}
+
+DType ActivationType(const v1::ComputeSpec& compute) {
+  switch (compute.type()) {
+    case v1::ComputeSpec::BF16:
+      return DType::kBf16;
+    case v1::ComputeSpec::F16:
+      return DType::kF16;
+    default:
+      return DType::kF32;
+  }
+}
+
+bool ComputesInHalf(const v1::ComputeSpec& compute) {
+  return ActivationType(compute) != DType::kF32;
+}
+
+Recompute ResolveRecompute(const v1::ComputeSpec& compute) {
+  switch (compute.recompute()) {
+    case v1::ComputeSpec::SELECTIVE:
+      return Recompute::kSelective;
+    case v1::ComputeSpec::FULL:
+      return Recompute::kFull;
+    default:
+      return Recompute::kNone;
+  }
+}
+
+ActivationRequest ActivationRequestOf(const TransformerSize& size, uint64_t sequences,
+                                      const v1::ComputeSpec& compute) {
+  return {.layers = size.layers,
+          .N = TokensOf(size, sequences),
+          .C = size.C,
+          .A = size.A,
+          .H = size.heads,
+          .Q = size.Q,
+          .U = size.U,
+          .F = size.F,
+          .V = size.V,
+          .type = ActivationType(compute),
+          .recompute = ResolveRecompute(compute),
+          .tensor_ranks = size.tensor_ranks,
+          .sequence_parallel = size.divides_tokens};
+}
+
+void LeaveUnits(const UnitRange& units, ActivationRequest& request) {
+  // Unit 0 is the embedding, and the last one the head.
+  const auto layers = static_cast<int64_t>(request.layers);
+  const int64_t first = std::clamp<int64_t>(units.first - 1, 0, layers);
+  request.first_layer = first;
+  request.layers = std::clamp<int64_t>(units.end - 1, first, layers) - first;
+  request.has_head = units.end > layers + 1;
+}
+
+uint64_t PlanTransformerScratch(const ModelSize& model, uint64_t sequences,
+                                const v1::ComputeSpec& compute, bool multiply_bf16,
+                                uint64_t threads) {
+  const TransformerSize& size = *model.transformer;
+  const uint64_t N = TokensOf(size, sequences);
+  // Queries, keys, values and two gradients of one head
+  // (common/kernels/transformer/attention_tiles.h).
+  const uint64_t head = RoundUp(size.head_dim(), 16);
+  const bool attends =
+      std::any_of(model.chunks.begin(), model.chunks.end(), [&size](const UnitRange& units) {
+        return units.end > 1 && units.first <= static_cast<int64_t>(size.layers);
+      });
+  const uint64_t floats = attends ? threads * head * 5 * (RoundUp(size.T, 64) + 64) : 0;
+  if (multiply_bf16 && compute.type() == v1::ComputeSpec::BF16) return floats * sizeof(float);
+  const uint64_t packed = PlanPackedBytes(model, N);
+  if (!ComputesInHalf(compute)) return floats * sizeof(float) + packed;
+  Wide wide;
+  for (const ProductSize& product : model.products) {
+    const bool is_head = model.tensors[product.tensor].unit == size.layers + 1;
+    wide.Add(N, product.out, product.in, !is_head);
+    wide.Add(N, product.in, product.out, true);
+    wide.Add(product.out, product.in, N, false);
+  }
+  // Each grows with the first step's products; half of what they leave in the heap finds other use.
+  return (floats + 3 * (wide.a + wide.b + wide.sums) / 2) * sizeof(float) + packed;
+}
+
+}  // namespace muster
