@@ -14,7 +14,7 @@ class JobSpec;
 
 // Returns the memory through which a rank of a stage talks to others, in every group that it is in:
 // those of worker/strategy/group/exchange/rank_groups.h, those that sum shared gradients
-// (shared_gradients.h), and the rank's data rank where it spans stages on servers (served_group.h);
+// (tensor_ranks.h), and the rank's data rank where it spans stages on servers (served_group.h);
 // and the shard group once more for rows (row_exchange.h). `model` is what the rank has of the
 // model.
 //
