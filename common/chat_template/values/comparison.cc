@@ -37,6 +37,14 @@ std::optional<int> Order(const Value& a, const Value& b) {
   return x->items.size() < y->items.size() ? -1 : x->items.size() > y->items.size() ? 1 : 0;
 }
 
+// Whether Python could have the value as a key: no list, no dictionary, no tuple that holds one.
+bool IsHashable(const Value& value) {
+  const Sequence* sequence = value.sequence();
+  if (sequence == nullptr) return value.dictionary() == nullptr;
+  return sequence->form == Sequence::Form::kTuple &&
+         std::all_of(sequence->items.begin(), sequence->items.end(), IsHashable);
+}
+
 absl::StatusOr<bool> Contains(const Value& container, const Value& value, Budget& budget) {
   if (const std::string* text = container.text()) {
     if (value.text() == nullptr) {
@@ -46,7 +54,7 @@ absl::StatusOr<bool> Contains(const Value& container, const Value& value, Budget
     return FindText(*text, *value.text()) != absl::string_view::npos;
   }
   if (container.dictionary() != nullptr) {
-    if (value.sequence() != nullptr || value.dictionary() != nullptr) {
+    if (!IsHashable(value)) {
       return absl::InvalidArgumentError(
           absl::StrCat(KindOf(value), " is no key of a dictionary; ask for a string"));
     }
