@@ -7,7 +7,7 @@
 namespace muster {
 
 // What a template may cost. Templates come with models that somebody else made, and one template
-// renders every line of a data set; the largest published ones need a tenth of the defaults.
+// renders every line of a data set.
 struct ChatTemplateLimits {
   size_t max_template_bytes = 256 << 10;
   // Blocks, parentheses and operators within one another, in the text and, with the macros that
