@@ -144,6 +144,26 @@ TEST(LanguageModelToolsTest, TokenizersAndTokenFiles) {
   EXPECT_THAT(result.output, HasSubstr("text.tokens' is a token file of `muster data tokenize`"));
 }
 
+TEST(LanguageModelToolsTest, ChatsAreShownByTheTemplateOfAModel) {
+  const std::string folder = FolderFor("chats");
+  Write(folder + "/tokenizer_config.json",
+        R"({"eos_token": "</s>", "chat_template": "{% for m in messages %}{{ m.role }}: )"
+        R"({% generation %}{{ m.content }}{{ eos_token }}{% endgeneration %}{% endfor %}"})");
+  const std::string data = Write(folder + "/chats.jsonl", R"([{"role": "user", "content": "Hi"}])"
+                                                          "\n\n"
+                                                          R"({"message": []})");
+  const std::string chat = absl::StrCat("tokenizer chat --model ", folder, " --data ", data);
+  CommandResult result = Muster(chat);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output,
+              AllOf(HasSubstr("chats.jsonl, line 1\nuser: Hi</s>\n"),
+                    HasSubstr("a model learns 1 parts"), HasSubstr("chats.jsonl, line 3: ")));
+  Write(data, R"([{"role": "user", "content": "Hi"}])");
+  EXPECT_EQ(Json(Muster(chat + " --output json"))["learned"], "Hi</s>");
+  Write(data, "no chat");
+  EXPECT_THAT(Muster(chat).output, HasSubstr("chats.jsonl, line 1 is not JSON"));
+}
+
 TEST(LanguageModelToolsTest, HiddenFilesAreLeftOutAndWhatIsNoTextIsRefused) {
   const std::string folder = FolderFor("mixed");
   const std::string out = FolderFor("mixed_out");

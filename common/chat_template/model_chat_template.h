@@ -1,0 +1,43 @@
+#ifndef MUSTER_COMMON_CHAT_TEMPLATE_MODEL_CHAT_TEMPLATE_H_
+#define MUSTER_COMMON_CHAT_TEMPLATE_MODEL_CHAT_TEMPLATE_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/chat_template/chat_template.h"
+
+namespace muster {
+
+// Whether a chat ends with what makes a model answer it.
+enum class ChatEnd { kAsItIs, kAsksForAnswer };
+
+// The chat template of a model's folder, with the special tokens that it may name. Thread-safe.
+class ModelChatTemplate {
+ public:
+  // Opens `folder`'s template: chat_template.jinja or, of that name or alone, what
+  // tokenizer_config.json has as chat_template. NotFound: there is none, or none of that name; the
+  // error tells which there are. Otherwise errors are those of the files and of Parse; all name the
+  // file.
+  static absl::StatusOr<ModelChatTemplate> Open(const std::string& folder,
+                                                const std::string& name = "default");
+
+  // Renders a chat: a list of messages, or an object with `messages` and what else the template
+  // asks for, such as `tools`. InvalidArgument: it is neither, or as ChatTemplate::Render.
+  absl::StatusOr<RenderedChat> Render(nlohmann::ordered_json chat, ChatEnd end) const;
+
+  // Whether the template says which text a model is to learn.
+  bool marks_generation() const { return chat_template_.marks_generation(); }
+
+ private:
+  ModelChatTemplate(ChatTemplate chat_template, nlohmann::ordered_json tokens)
+      : chat_template_(std::move(chat_template)), tokens_(std::move(tokens)) {}
+
+  ChatTemplate chat_template_;
+  // The special tokens' texts by name, such as bos_token.
+  nlohmann::ordered_json tokens_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_CHAT_TEMPLATE_MODEL_CHAT_TEMPLATE_H_
