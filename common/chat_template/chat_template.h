@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "common/chat_template/chat_template_limits.h"
+#include "common/chat_template/values/chat_template_limits.h"
 
 namespace muster {
 
@@ -49,7 +49,7 @@ struct RenderOptions {
 // returns is gone through once, or is an error.
 //
 // A template is somebody else's program. It reads only what it is given, and what it costs is
-// bounded (chat_template_limits.h).
+// bounded (values/chat_template_limits.h).
 class ChatTemplate {
  public:
   // Returns InvalidArgument with line and column, and the name of what is not in the subset.

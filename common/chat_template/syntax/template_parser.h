@@ -3,8 +3,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "common/chat_template/chat_template_limits.h"
 #include "common/chat_template/syntax/syntax_tree.h"
+#include "common/chat_template/values/chat_template_limits.h"
 
 namespace muster {
 

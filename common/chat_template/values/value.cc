@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "common/chat_template/chat_template_limits.h"
+#include "common/chat_template/values/chat_template_limits.h"
 
 namespace muster {
 namespace {

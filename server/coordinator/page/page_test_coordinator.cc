@@ -30,6 +30,7 @@ void PageTestCoordinator::Start(const PageRules& rules) {
   loop_ = CoordinatorLoop::Create(store_, archive_, clock_, options, End).value();
   service_ = MakePageService(*loop_, rules);
   listener_ = HttpListener::Create({.listen = "127.0.0.1:0"}, *service_).value();
+  AwaitScheduler();
 }
 
 void PageTestCoordinator::Stop() {
@@ -61,7 +62,18 @@ std::string PageTestCoordinator::Submit(const v1::JobSpec& spec, const std::stri
         coordinator.submits().Submit(request, std::move(call));
       });
   if (!reply.ok()) End(reply.status());
+  AwaitScheduler();
   return reply->job_id();
+}
+
+void PageTestCoordinator::AwaitScheduler() {
+  // The scheduler's turn is queued behind a change when that has been answered, perhaps behind the
+  // next one. By the third change it has come.
+  for (int i = 0; i < 3; ++i) {
+    const auto reply =
+        AskParked<bool>(*loop_, [](Coordinator&, const Call<bool>& call) { call.done(true); });
+    if (!reply.ok()) End(reply.status());
+  }
 }
 
 }  // namespace muster

@@ -21,12 +21,13 @@ namespace muster {
 // threads and a real listener. An error ends the process.
 class PageTestCoordinator {
  public:
-  // Starts a coordinator on the store, and its page; what was there before ends.
+  // Starts a coordinator on the store, and its page, and has the scheduler look at all jobs; what
+  // was there before ends.
   void Start(const PageRules& rules);
   void Stop();
 
   void Register(v1::DaemonKind kind, const std::string& id, uint32_t slots);
-  // Returns the job's id.
+  // Returns the job's id, once the scheduler has looked at the job.
   std::string Submit(const v1::JobSpec& spec, const std::string& request_id);
 
   CoordinatorLoop& loop() { return *loop_; }
@@ -34,6 +35,9 @@ class PageTestCoordinator {
   const std::string& address() const { return listener_->address(); }
 
  private:
+  // Waits until the scheduler has looked at what was asked for before. Reads overtake that.
+  void AwaitScheduler();
+
   RealClock clock_;
   MemoryJobStore store_;
   FakeCheckpointArchive archive_;

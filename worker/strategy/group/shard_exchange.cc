@@ -1,4 +1,4 @@
-#include "worker/strategy/group/exchange/shard_exchange.h"
+#include "worker/strategy/group/shard_exchange.h"
 
 #include <algorithm>
 #include <utility>

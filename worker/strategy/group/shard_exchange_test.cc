@@ -1,5 +1,5 @@
 // Tests the way of weights and gradients between ranks by itself, whatever steps them.
-#include "worker/strategy/group/exchange/shard_exchange.h"
+#include "worker/strategy/group/shard_exchange.h"
 
 #include <memory>
 #include <utility>
