@@ -24,7 +24,7 @@
 #include "common/device/device.h"
 #include "google/protobuf/text_format.h"
 #include "proto/schema.pb.h"
-#include "worker/device/device_memory_plan.h"
+#include "worker/device/memory/device_memory_plan.h"
 #include "worker/runtime/device/device_job.h"
 #include "worker/runtime/device/device_rank_for_testing.h"
 

@@ -26,8 +26,8 @@
 #include "proto/schema.pb.h"
 #include "tests/harness/jobs.h"
 #include "worker/data/dataset.h"
-#include "worker/device/await_device.h"
-#include "worker/device/device_memory_plan.h"
+#include "worker/device/memory/await_device.h"
+#include "worker/device/memory/device_memory_plan.h"
 #include "worker/models/create_model.h"
 #include "worker/runtime/device/device_job.h"
 

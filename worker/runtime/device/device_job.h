@@ -4,7 +4,7 @@
 #include "absl/status/statusor.h"
 #include "common/step/stage_shape.h"
 #include "worker/data/dataset.h"
-#include "worker/device/device_options.h"
+#include "worker/device/memory/device_options.h"
 
 namespace muster {
 

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "worker/device/device_shard.h"
+#include "worker/device/weights/device_shard.h"
 
 namespace muster {
 

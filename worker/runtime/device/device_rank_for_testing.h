@@ -19,7 +19,7 @@
 #include "worker/collectives/communicator.h"
 #include "worker/data/batch.h"
 #include "worker/data/dataset.h"
-#include "worker/device/device_shard.h"
+#include "worker/device/weights/device_shard.h"
 #include "worker/runtime/training/micro_batch_source.h"
 #include "worker/runtime/training/step_engine.h"
 

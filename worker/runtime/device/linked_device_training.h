@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "worker/device/device_shard.h"
+#include "worker/device/weights/device_shard.h"
 #include "worker/runtime/task/device_training.h"
 
 namespace muster {

@@ -24,8 +24,8 @@
 namespace muster {
 
 // Where a rank's shard lies, and is stepped, while it trains in one group after another: the host's
-// memory (host_shard.h) or a device (worker/device/device_shard.h). Made for one KeptShard, which
-// outlives it. Used by one thread.
+// memory (host_shard.h) or a device (worker/device/weights/device_shard.h). Made for one KeptShard,
+// which outlives it. Used by one thread.
 //
 //   for each group: Enter; replica, or sums and PlaceWeights; Fill; steps; Stop; Leave
 //   for each step: EndPasses; Unscale; Measure; Decide; Apply

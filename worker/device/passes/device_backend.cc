@@ -1,0 +1,108 @@
+#include "worker/device/passes/device_backend.h"
+
+#include <cstddef>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
+#include "common/base/status_macros.h"
+#include "common/kernels/transformer/head_sums.h"
+
+namespace muster {
+namespace {
+
+uint64_t NameOf(const UnitCall& call) {
+  return static_cast<uint64_t>(call.unit) << 4 | static_cast<uint64_t>(call.kind) << 1 |
+         (call.gradients == Accumulation::kAdd ? 1 : 0);
+}
+
+class DeviceMicroBatch final : public TransformerMicroBatch {
+ public:
+  DeviceMicroBatch(DevicePasses& passes, int last_unit)
+      : passes_(passes), last_unit_(last_unit), pass_(passes.NextSet()) {}
+
+  absl::Status Load(const Batch& batch) override {
+    if (split_backward && !passes_.splits_backward()) {
+      return absl::InvalidArgumentError(
+          "the step's plan has backward in two actions (StageOrder::kZeroBubble), for which "
+          "these passes keep no gradients of products; make them with "
+          "DeviceComputeOptions::split_backward");
+    }
+    const absl::optional<size_t> arrays = passes_.ArraysOf(units);
+    if (!arrays.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a micro-batch of units from ", units.first, " to before ", units.end,
+                       ", for which these passes have no arrays; make them with "
+                       "DeviceComputeOptions::chunks"));
+    }
+    // Calls that were put off ask for their arrays when they are queued.
+    if (arrays_ != *arrays) passes_.stream();
+    arrays_ = *arrays;
+    MUSTER_ASSIGN_OR_RETURN(rows_, passes_.Take(batch));
+    return absl::OkStatus();
+  }
+
+  void Begin(const LayerContext& context) override {
+    kind_ = context.pass;
+    passes_.Begin(
+        rows_, {.clock = {context.clock, context.first_example}, .loss_scale = context.loss_scale},
+        kind_, pass_);
+  }
+
+  PassMemory memory() override {
+    const DeviceActivationStash& set = passes_.set(pass_);
+    const DeviceBatchArrays& batch = set.batch;
+    return {.ops = passes_.ops(),
+            .rows = rows_,
+            .tokens = {.tokens = batch.tokens, .order = batch.token_order},
+            .loss = {.labels = batch.labels, .sums = passes_.sums(kind_)},
+            .clock = &batch.record->clock,
+            .loss_scale = &batch.record->loss_scale,
+            .arrays = set.arrays[arrays_]};
+  }
+
+  absl::Status Run(const UnitCall& call, Body body) override {
+    passes_.Run(NameOf(call),
+                call.unit == last_unit_ ? ThenQueueSums(std::move(body)) : std::move(body), pass_);
+    if (call.unit == 0 && call.kind != UnitCall::Kind::kForward) passes_.stream();
+    return passes_.status();
+  }
+
+  absl::Status RunOnce(Body body) override {
+    passes_.RunOnce(body, pass_);
+    return passes_.status();
+  }
+
+  absl::Status TakeResults() override {
+    MUSTER_ASSIGN_OR_RETURN(const HeadSums sums, passes_.TakeSums(kind_));
+    loss_sum = sums.loss;
+    correct = static_cast<int64_t>(sums.correct);
+    return absl::OkStatus();
+  }
+
+ private:
+  Body ThenQueueSums(Body body) const {
+    return [&passes = passes_, kind = kind_, body = std::move(body)](const ResidualStream& in) {
+      const ResidualStream out = body(in);
+      passes.QueueSums(kind);
+      return out;
+    };
+  }
+
+  DevicePasses& passes_;
+  const int last_unit_;
+  TokenRows rows_;
+  // The place of the present units' arrays in the activation stash.
+  size_t arrays_ = 0;
+  Pass kind_ = Pass::kTraining;
+  DeviceRecorder::Pass pass_;
+};
+
+}  // namespace
+
+std::unique_ptr<TransformerMicroBatch> DeviceBackend::NewMicroBatch() const {
+  return std::make_unique<DeviceMicroBatch>(passes_, last_unit_);
+}
+
+}  // namespace muster

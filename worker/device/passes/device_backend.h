@@ -1,0 +1,37 @@
+#ifndef MUSTER_WORKER_DEVICE_PASSES_DEVICE_BACKEND_H_
+#define MUSTER_WORKER_DEVICE_PASSES_DEVICE_BACKEND_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "worker/device/passes/device_passes.h"
+#include "worker/nn/transformer/transformer_backend.h"
+#include "worker/nn/transformer/transformer_shape.h"
+
+namespace muster {
+
+// A device, for a transformer model. Calls of a pass of training become graphs: the last of
+// backward queues what was put off, as everything else does that uses DevicePasses::stream().
+// Micro-batches take the passes' activation stashes by turns, so there may be as many between
+// forward and backward. Parameters and gradients lie in device memory, and never move. Load refuses
+// a micro-batch with split_backward, or of units, for which the passes have no memory. Used by one
+// thread.
+class DeviceBackend final : public TransformerBackend {
+ public:
+  // `passes`, which outlives this and what it makes, is made for the same shape.
+  DeviceBackend(const TransformerShape& shape, DevicePasses& passes)
+      : last_unit_(shape.units() - 1), passes_(passes) {}
+
+  const float* rotary_table() const override { return passes_.memory().rotary; }
+  int64_t most_examples() const override { return passes_.most_examples(); }
+  bool on_device() const override { return true; }
+  std::unique_ptr<TransformerMicroBatch> NewMicroBatch() const override;
+
+ private:
+  const int last_unit_;
+  DevicePasses& passes_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_WORKER_DEVICE_PASSES_DEVICE_BACKEND_H_

@@ -1,0 +1,160 @@
+#include "worker/device/passes/device_passes.h"
+
+#include <algorithm>
+#include <new>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "common/kernels/transformer/head_sums.h"
+#include "common/kernels/transformer/rotary.h"
+#include "worker/device/memory/await_device_memory.h"
+
+namespace muster {
+namespace {}  // namespace
+
+DevicePasses::DevicePasses(const DeviceComputeOptions& options)
+    : most_(options.rows()),
+      splits_backward_(options.split_backward),
+      units_(options.array_units()) {}
+
+absl::optional<size_t> DevicePasses::ArraysOf(const UnitRange& units) const {
+  const auto found = std::find(units_.begin(), units_.end(), units);
+  if (found == units_.end()) return absl::nullopt;
+  return found - units_.begin();
+}
+
+struct DevicePasses::Pinned {
+  HeadSums training;
+  HeadSums evaluation;
+  HeadSums& Of(Pass pass) { return pass == Pass::kTraining ? training : evaluation; }
+};
+
+DevicePasses::Pinned& DevicePasses::pinned() const {
+  return *reinterpret_cast<Pinned*>(pinned_.data());
+}
+
+absl::StatusOr<std::unique_ptr<DevicePasses>> DevicePasses::Create(
+    const TransformerShape& shape, const DeviceComputeOptions& options,
+    const DeviceExtents& extents) {
+  std::unique_ptr<DevicePasses> passes(new DevicePasses(options));
+  const size_t bytes = PlanDevicePasses(extents, nullptr).bytes.total;
+  MUSTER_ASSIGN_OR_RETURN(passes->buffer_, AllocateDeviceMemory(bytes));
+  MUSTER_ASSIGN_OR_RETURN(passes->pinned_,
+                          DeviceBuffer::Allocate(MemoryPlace::kPinnedHost, sizeof(Pinned)));
+  new (passes->pinned_.data()) Pinned();
+  const DevicePassMemory& memory = passes->memory_ =
+      PlanDevicePasses(extents, passes->buffer_.data());
+  MUSTER_ASSIGN_OR_RETURN(passes->stream_, DeviceStream::Create());
+  passes->stream_->Fill(passes->buffer_.data(), 0, bytes);
+  MUSTER_ASSIGN_OR_RETURN(passes->batches_,
+                          DeviceBatches::Create(shape, options.rows(), memory.sets[0].batch));
+  DeviceMatmulOptions matmul;
+  matmul.workspace = memory.scratch.workspace;
+  matmul.workspace_bytes = kDeviceWorkspaceBytes;
+  MUSTER_ASSIGN_OR_RETURN(passes->matmul_, MakeDeviceMatmul(matmul));
+  passes->ops_ = std::make_unique<DeviceOps>(
+      DeviceOpsOptions{.scratch = memory.scratch.ops, .scratch_bytes = memory.scratch.ops_bytes},
+      *passes->stream_, *passes->matmul_);
+  passes->recorder_ = std::make_unique<DeviceRecorder>(*passes->stream_, *passes->ops_);
+  MUSTER_RETURN_IF_ERROR(passes->UploadRotaryTable(shape));
+  return passes;
+}
+
+void DevicePasses::Stop() {
+  // Where Create failed, there is less.
+  if (recorder_ != nullptr) recorder_->GiveUp();
+  if (stream_ != nullptr) stream_->Synchronize().IgnoreError();
+}
+
+absl::Status DevicePasses::UploadRotaryTable(const TransformerShape& shape) {
+  if (memory_.rotary == nullptr) return stream_->Synchronize();
+  std::vector<float> table(shape.context * shape.head_dim());
+  FillRotaryTable(shape.context, shape.head_dim(), shape.rotary_base, table.data());
+  stream_->CopyToDevice(memory_.rotary, table.data(), table.size() * sizeof(float));
+  return stream_->Synchronize();
+}
+
+int DevicePasses::NextSet() {
+  const int set = next_set_;
+  next_set_ = (next_set_ + 1) % static_cast<int>(memory_.sets.size());
+  return set;
+}
+
+void DevicePasses::Begin(const TokenRows& rows, const DeviceBatchRecord& record, Pass kind,
+                         DeviceRecorder::Pass& pass) {
+  DeviceStream& after = stream();
+  if (rows.sequences > 0) batches_->Copy(after, record, set(pass).batch);
+  if (kind == Pass::kEvaluation || std::exchange(sums_taken_, false)) {
+    after.Fill(sums(kind), 0, sizeof(HeadSums));
+  }
+  if (rows.sequences > 0 && kind == Pass::kTraining) {
+    recorder_->Begin(rows, pass);
+  } else {
+    recorder_->BeginUnrecorded(pass);
+  }
+}
+
+void DevicePasses::MakeCall(Communicator& communicator, const CollectiveCall& call) {
+  recorder_->DoBetween([this, &communicator, call] {
+    idle_ = false;
+    if (stream_->native() == nullptr) {
+      stream_->Fail(stream_->Synchronize());
+      if (stream_->status().ok()) stream_->Fail(communicator.Run(call));
+      return;
+    }
+    if (!stream_->status().ok()) return;
+    CollectiveCall on_stream = call;
+    on_stream.stream = stream_->native();
+    calls_.push_back(communicator.Start(on_stream));
+  });
+}
+
+absl::Status DevicePasses::AwaitCalls() {
+  recorder_->Queue();
+  for (const std::shared_ptr<Work>& call : std::exchange(calls_, {})) {
+    stream_->Fail(call->Wait(absl::InfiniteDuration()));
+  }
+  return stream_->status();
+}
+
+absl::Status DevicePasses::Wait() {
+  MUSTER_RETURN_IF_ERROR(AwaitCalls());
+  if (std::exchange(idle_, true)) return stream_->status();
+  return stream_->Synchronize();
+}
+
+void DevicePasses::QueueSums(Pass pass) {
+  stream_->CopyToHost(&pinned().Of(pass), sums(pass), sizeof(HeadSums));
+}
+
+absl::StatusOr<HeadSums> DevicePasses::TakeSums(Pass pass) {
+  MUSTER_RETURN_IF_ERROR(Wait());
+  if (pass == Pass::kTraining) sums_taken_ = true;
+  return pinned().Of(pass);
+}
+
+absl::Status DevicePasses::WarmUp(absl::FunctionRef<absl::Status(const Batch&)> run) {
+  Batch batch;
+  batch.examples = most_.sequences;
+  batch.tokens.assign(most_.count(), 0);
+  batch.labels.assign(most_.count(), 0);
+  bool fused = false;
+  do {
+    // Where a fused product proves impossible, what takes its place is measured, too.
+    fused = ops_->fuses_gelu();
+    // Graphs of steps before keep the algorithms of then, and calls that have run would be captured
+    // while they are measured.
+    MUSTER_RETURN_IF_ERROR(stream().Synchronize());
+    recorder_->Forget();
+    matmul_->StartMeasuring();
+    const absl::Status status = run(batch);
+    recorder_->Queue();
+    matmul_->StopMeasuring();
+    MUSTER_RETURN_IF_ERROR(status);
+  } while (ops_->fuses_gelu() != fused);
+  sums_taken_ = true;
+  return stream().Synchronize();
+}
+
+}  // namespace muster
