@@ -216,6 +216,7 @@ TEST_F(CommandsTest, JsonIsWhatEveryCommandPrintsWhateverGoesWrong) {
       {"predict", {"j1", "--data", none, "--out", none + "/\xf6"}},
       {"export", {"j1", "--out", none + "/\xf6"}},
       {"tokenizer train", {"--data", none, "--vocabulary", "300", "--out", none}},
+      {"tokenizer chat", {"--data", none, "--model", none}},
       {"data tokenize", {"--data", none, "--tokenizer", "bytes", "--out", none + "/\xf6"}},
       {"generate", {"j\xf6", "--prompt", "\xf6"}},
       {"import", {none, "--out", none}},
