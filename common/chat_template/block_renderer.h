@@ -28,7 +28,7 @@ class BlockRenderer {
   absl::StatusOr<RenderedChat> Render(const Value& values);
 
  private:
-  // What a block makes the loop around it do.
+  // Says what a block makes the loop around it do.
   enum class Flow { kNext, kBreak, kContinue };
 
   absl::StatusOr<Flow> Execute(const Block& block, Scope& scope);
@@ -55,7 +55,7 @@ class BlockRenderer {
   Budget budget_;
   Evaluator evaluator_;
   std::deque<Macro> macros_;
-  // What is printed into now.
+  // Blocks print into this now.
   std::string text_;
   std::vector<ByteRange> generated_;
 };

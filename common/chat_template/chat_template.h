@@ -25,13 +25,13 @@ struct ByteRange {
 
 struct RenderedChat {
   std::string text;
-  // What {% generation %} blocks printed, in order: what a model is to learn. Empty ranges are not
+  // {% generation %} blocks printed this, in order, which a model is to learn. Empty ranges are not
   // among them.
   std::vector<ByteRange> generated;
 };
 
 struct RenderOptions {
-  // What strftime_now tells. Without it the function is undefined, which templates ask for, so the
+  // strftime_now tells this. Without it the function is undefined, which templates ask for, so the
   // text depends on the values alone.
   std::optional<absl::Time> now;
   absl::TimeZone zone = absl::UTCTimeZone();
@@ -68,7 +68,7 @@ class ChatTemplate {
   absl::StatusOr<RenderedChat> Render(const nlohmann::ordered_json& values,
                                       const RenderOptions& options = {}) const;
 
-  // Whether the template has {% generation %} blocks.
+  // Returns whether the template has {% generation %} blocks.
   bool marks_generation() const;
 
  private:

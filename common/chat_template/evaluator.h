@@ -61,7 +61,7 @@ class Evaluator {
   const RenderOptions& options_;
   Budget& budget_;
   const MacroCall call_macro_;
-  // Those that the template made; addresses stay.
+  // The template made these; addresses stay.
   std::deque<Namespace> namespaces_;
 };
 

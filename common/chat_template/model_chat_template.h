@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// Whether a chat ends with what makes a model answer it.
+// Says whether a chat ends with what makes a model answer it.
 enum class ChatEnd { kAsItIs, kAsksForAnswer };
 
 // The chat template of a model's folder, with the special tokens that it may name. Thread-safe.
@@ -26,7 +26,7 @@ class ModelChatTemplate {
   // asks for, such as `tools`. InvalidArgument: it is neither, or as ChatTemplate::Render.
   absl::StatusOr<RenderedChat> Render(nlohmann::ordered_json chat, ChatEnd end) const;
 
-  // Whether the template says which text a model is to learn.
+  // Returns whether the template says which text a model is to learn.
   bool marks_generation() const { return chat_template_.marks_generation(); }
 
  private:

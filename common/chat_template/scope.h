@@ -40,7 +40,7 @@ class Scope {
 
 struct Macro {
   const Statement* statement = nullptr;
-  // Where it is defined. A macro cannot leave this scope, since only plain values can.
+  // The macro is defined here. A macro cannot leave this scope, since only plain values can.
   const Scope* scope = nullptr;
 };
 

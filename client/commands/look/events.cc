@@ -25,7 +25,7 @@ void AddEvents(CLI::App& app, Session& session) {
                     const absl::Time time = absl::FromUnixMillis(event.unix_ms());
                     Print("%s  %s\n",
                           absl::FormatTime("%Y-%m-%d %H:%M:%E3S", time, absl::LocalTimeZone()),
-                          // What a program printed comes in lines of its own.
+                          // A program's output comes in lines of its own.
                           absl::StrReplaceAll(PrintableText(event.text()), {{"\n", "\n    "}}));
                   }
                   return absl::OkStatus();

@@ -10,7 +10,8 @@
 
 namespace muster {
 
-// What a template says. Never changes once it is parsed, so any number of renderings share it.
+// A tree has what a template says. It never changes once it is parsed, so any number of renderings
+// share it.
 
 struct Expression;
 using ExpressionPtr = std::unique_ptr<Expression>;
@@ -42,7 +43,7 @@ struct Expression {
   Kind kind;
   // In the source.
   size_t offset = 0;
-  // How deep the tree is below, with this.
+  // The tree is so deep below, with this.
   int depth = 1;
   std::string name = {};
   Value constant = {};
@@ -72,7 +73,7 @@ struct Statement {
   Kind kind;
   size_t offset = 0;
   std::string text = {};
-  // What a for or set gives values to. A set may name a namespace's attribute: "space.name".
+  // A for or set gives values to these. A set may name a namespace's attribute: "space.name".
   std::vector<std::string> names = {};
   std::vector<ExpressionPtr> expressions = {};
   std::vector<Block> blocks = {};

@@ -287,7 +287,7 @@ class Lexer {
 
   const absl::string_view source_;
   size_t at_ = 0;
-  // Whether what came last ended a line.
+  // True if what came last ended a line.
   bool line_starting_ = true;
   std::vector<TemplateToken> tokens_;
 };

@@ -66,7 +66,7 @@ class TokenStream {
   int depth_ = 0;
 };
 
-// Whether Jinja takes the word for a part of its grammar.
+// Returns whether Jinja takes the word for a part of its grammar.
 bool IsKeyword(absl::string_view word);
 
 }  // namespace muster

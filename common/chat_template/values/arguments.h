@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// What a filter, a test, a method or a function is called with.
+// A filter, a test, a method or a function is called with these.
 struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<absl::string_view, Value>> named;

@@ -6,8 +6,8 @@
 
 namespace muster {
 
-// What a template may cost. Templates come with models that somebody else made, and one template
-// renders every line of a data set.
+// These bound what a template may cost. Templates come with models that somebody else made, and one
+// template renders every line of a data set.
 struct ChatTemplateLimits {
   size_t max_template_bytes = 256 << 10;
   // Blocks, parentheses and operators within one another, in the text and, with the macros that
@@ -16,11 +16,11 @@ struct ChatTemplateLimits {
   // A step is an expression, a statement, or 64 bytes of a value that is made or walked; so this
   // bounds time and memory.
   int64_t max_steps = 2'000'000;
-  // Of the rendered text, and of any text on the way to it.
+  // This bounds the rendered text, and any text on the way to it.
   size_t max_output_bytes = 16 << 20;
 };
 
-// How deep lists and dictionaries may lie within one another, in what is rendered, too.
+// Lists and dictionaries may lie so deep within one another, in what is rendered, too.
 inline constexpr int kMaxValueDepth = 64;
 
 }  // namespace muster

@@ -37,7 +37,8 @@ std::optional<int> Order(const Value& a, const Value& b) {
   return x->items.size() < y->items.size() ? -1 : x->items.size() > y->items.size() ? 1 : 0;
 }
 
-// Whether Python could have the value as a key: no list, no dictionary, no tuple that holds one.
+// Returns whether Python could have the value as a key: no list, no dictionary, no tuple that holds
+// one.
 bool IsHashable(const Value& value) {
   const Sequence* sequence = value.sequence();
   if (sequence == nullptr) return value.dictionary() == nullptr;

@@ -20,7 +20,7 @@ absl::Status OnlyOnce(const Value& value) {
                    "with the filter list"));
 }
 
-// What an index finds in `count` items; negative ones count from the end.
+// Returns what an index finds in `count` items; negative ones count from the end.
 bool Resolve(int64_t& index, size_t count) {
   if (index < 0) index += static_cast<int64_t>(count);
   return index >= 0 && index < static_cast<int64_t>(count);

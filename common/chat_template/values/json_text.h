@@ -18,7 +18,7 @@ absl::StatusOr<Value> ValueOfJson(const nlohmann::ordered_json& json);
 struct JsonTextOptions {
   bool ensure_ascii = false;
   bool sort_keys = false;
-  // What a line is indented by for each level; without it all is one line.
+  // A line is indented by this for each level; without it all is one line.
   std::optional<std::string> indent;
   // "," and ": " by default, and a space after the comma on one line.
   std::optional<std::string> item_separator;

@@ -15,7 +15,7 @@ namespace muster {
 // The methods of strings and dictionaries that a template may call.
 const std::vector<std::string>& MethodNames();
 
-// Whether Python knows a method of this name of the value's kind, in the subset or not.
+// Returns whether Python knows a method of this name of the value's kind, in the subset or not.
 bool IsMethodOf(const Value& value, absl::string_view name);
 
 // Fails if the value has no such method.

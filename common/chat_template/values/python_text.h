@@ -11,8 +11,8 @@
 
 namespace muster {
 
-// What methods of Python's str do, for UTF-8: they count characters (code points), and whitespace
-// is what Unicode calls so.
+// These do what methods of Python's str do, for UTF-8: they count characters (code points), and
+// whitespace is what Unicode calls so.
 
 bool IsPythonSpace(uint32_t code_point);
 

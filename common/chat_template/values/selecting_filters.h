@@ -9,8 +9,8 @@
 
 namespace muster {
 
-// Whether a filter is one of map, select, reject, selectattr and rejectattr: those that apply
-// another filter or a test to each item.
+// Returns whether a filter is one of map, select, reject, selectattr and rejectattr: those that
+// apply another filter or a test to each item.
 bool IsSelectingFilter(absl::string_view name);
 
 // REQUIRES: IsSelectingFilter.

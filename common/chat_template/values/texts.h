@@ -12,7 +12,7 @@
 
 namespace muster {
 
-// What filters and methods share.
+// Filters and methods share these.
 
 // Removes whitespace, or the characters of a string, at the ends.
 absl::StatusOr<Value> StripText(absl::string_view text, const Value* characters, Side side,

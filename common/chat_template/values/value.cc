@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostWeight = std::numeric_limits<size_t>::max() / 4;
 
-// What a value takes by itself.
+// A value takes this by itself.
 constexpr size_t kOwnWeight = 16;
 
 size_t AddWeights(size_t a, size_t b) { return std::min(kMostWeight, a + b); }
@@ -32,7 +32,7 @@ absl::Status CheckPlain(const Value& value) {
   return absl::OkStatus();
 }
 
-// Whether keys are equal; they are never lists or dictionaries.
+// Returns whether keys are equal; they are never lists or dictionaries.
 bool SameText(const Value& key, absl::string_view text) {
   return key.text() != nullptr && *key.text() == text;
 }

@@ -16,13 +16,13 @@
 
 namespace muster {
 
-// What a template computes with: Python's values, as far as templates have them. Lists and
+// A template computes with these: Python's values, as far as templates have them. Lists and
 // dictionaries never change, and hold plain values alone: nothing that refers to a scope or can
 // change. So values form no circles, and each knows its depth and what walking it costs.
 
 class Value;
 
-// What a name stands for that has no value. It prints as nothing.
+// A name that has no value stands for this. It prints as nothing.
 struct Undefined {
   // For errors: "'name'" or "attribute 'name'".
   std::shared_ptr<const std::string> what;
@@ -35,12 +35,12 @@ struct Sequence {
     kList,
     kTuple,
     kRange,
-    // What keys(), values() and items() of a dictionary return: no list, since Python prints them
+    // keys(), values() and items() of a dictionary return this: no list, since Python prints them
     // differently and takes no index of them.
     kKeys,
     kValues,
     kItems,
-    // What filters such as map return: Python goes through it once, and knows no length.
+    // Filters such as map return this: Python goes through it once, and knows no length.
     kGenerator,
   };
 
@@ -49,7 +49,7 @@ struct Sequence {
   int depth = 1;
   // Bytes that a walk through all of it, and what lies in it, touches.
   size_t weight = 0;
-  // Whether a generator has been gone through.
+  // True once a generator has been gone through.
   mutable bool consumed = false;
 };
 
@@ -64,12 +64,12 @@ struct Dictionary {
   const Value* Find(absl::string_view key) const;
 };
 
-// What namespace() returns: the one thing that a template changes. Owned by the rendering.
+// namespace() returns this, the one thing that a template changes. It is owned by the rendering.
 struct Namespace {
   absl::flat_hash_map<std::string, Value> attributes;
 };
 
-// Where a for loop is.
+// Says where a for loop is.
 struct LoopState {
   const std::vector<Value>* items = nullptr;
   size_t index = 0;
@@ -114,7 +114,7 @@ class Value {
                                   Sequence::Form form = Sequence::Form::kList);
   static absl::StatusOr<Value> Of(std::vector<std::pair<Value, Value>> items);
 
-  // Where the caller knows that the keys are different texts.
+  // Adds where the caller knows that the keys are different texts.
   static absl::StatusOr<Value> OfDistinct(std::vector<std::pair<Value, Value>> items);
 
   static Value UndefinedAs(absl::string_view what);
@@ -137,7 +137,7 @@ class Value {
   // Bytes that a walk through the value touches; the largest size_t / 4 at most.
   size_t weight() const;
   int depth() const;
-  // Whether it may lie in a list, a dictionary or a namespace.
+  // Returns whether it may lie in a list, a dictionary or a namespace.
   bool plain() const;
 
  private:

@@ -12,7 +12,7 @@
 
 namespace muster {
 
-// What may stand after `is`, and be named by select and its like.
+// These may stand after `is`, and be named by select and its like.
 
 // The names, sorted.
 const std::vector<std::string>& ValueTestNames();

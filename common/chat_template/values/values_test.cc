@@ -19,8 +19,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What operators, filters, tests and methods share with Jinja is compared in tests/chat_template;
-// here are edges, limits and errors.
+// Operators, filters, tests and methods, as far as they are Jinja's, are compared in
+// tests/chat_template; here are edges, limits and errors.
 class ValuesTest : public testing::Test {
  protected:
   static Value Of(const nlohmann::ordered_json& json) { return *ValueOfJson(json); }

@@ -23,7 +23,7 @@ struct GatheredMetrics {
     bool live = false;
     uint64_t memory_bytes = 0;
     uint64_t reserved_bytes = 0;
-    // Of workers.
+    // Workers alone have these.
     uint32_t slots = 0;
     uint32_t slots_used = 0;
     int devices = 0;

@@ -36,11 +36,11 @@ class ExchangeSession : public std::enable_shared_from_this<ExchangeSession> {
     MessageShare share;
   };
 
-  // What a request takes while it is in the host.
+  // A request takes this while it is in the host.
   struct Taking {
-    // Of the client's own bounds.
+    // These count against the client's own bounds.
     int64_t bytes = 0;
-    // Of the process's budgets.
+    // These count against the process's budgets.
     int64_t budget_bytes = 0;
     // True if a push has found room before it was read.
     bool has_room = true;

@@ -121,7 +121,7 @@ void ExchangeStream::Send(v1::ExchangeReply reply, Payload payload) {
   {
     absl::MutexLock lock(&mutex_);
     --calls_;
-    // What was counted and not sent was given back at the end.
+    // Close has given back all that was counted and not sent.
     if (closed_) return;
     replies_.push_back(std::move(encoded));
     actions = NextLocked();

@@ -29,7 +29,7 @@
 namespace muster {
 
 struct ShardExchangeOptions {
-  // How ranks hold weights and gradients; absent: whole, and all-reduced by `plan`.
+  // Says how ranks hold weights and gradients; absent: whole, and all-reduced by `plan`.
   StageHolding holding;
   std::vector<GradientBucket> plan;
   // Memory for units that stay gathered (KeptGatheredBytes).
@@ -40,7 +40,7 @@ struct ShardExchangeOptions {
   GradientReducerOptions reducing;
 };
 
-// What moves a rank's weights and gradients between ranks while a step computes, in one group and
+// Moves a rank's weights and gradients between ranks while a step computes, in one group and
 // in the memory of one place. All-reduces the gradients of whole replicas, or gathers weights and
 // scatters gradients; before that sums what tensor ranks share, and after it what two stages have
 // in common. The hooks are Strategy's. Used by one thread.

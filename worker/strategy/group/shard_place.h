@@ -23,7 +23,7 @@
 
 namespace muster {
 
-// Where a rank's shard lies, and is stepped, while it trains in one group after another: the host's
+// A rank's shard lies here, and is stepped, while it trains in one group after another: the host's
 // memory (host_shard.h) or a device (worker/device/weights/device_shard.h). Made for one KeptShard,
 // which outlives it. Used by one thread.
 //

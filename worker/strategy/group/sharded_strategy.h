@@ -101,7 +101,7 @@ struct ShardedDependencies {
 //
 // Where there are several tensor ranks, each has its share of the tensors, which is divided in this
 // way among the ranks with the same tensor rank (rank_groups.h). Gradients of elements that tensor
-// ranks share are summed over these before anything else reads them (shared_gradients.h). So it is
+// ranks share are summed over these before anything else reads them (tensor_ranks.h). So it is
 // with the stages of a pipeline, each of which has its units' tensors; gradients of tensors that
 // two stages have are summed over both when the step ends (tied_sums.h).
 //

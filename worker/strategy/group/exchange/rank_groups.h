@@ -39,7 +39,7 @@ class RankGroups {
       std::unique_ptr<Communicator> world, const MeshPosition& shard,
       absl::Span<const TensorSpec> tensors = {});
 
-  // What the groups along the data axis move: a rank's gradients of all its tensors, or slices.
+  // The groups along the data axis move these: a rank's gradients of all its tensors, or slices.
   enum class Moved { kWhole, kSlices };
   // Replaces the communicators that move weights, gradients and messages by ones of device memory;
   // a collective call of all ranks. That of all ranks stays as it is, and so does that of whole

@@ -41,7 +41,7 @@ class StepAgreement {
 
   struct Options {
     Extent extent = Extent::kAll;
-    // Of ranks that train on the same examples, one counts them.
+    // One of the ranks that train on the same examples counts them.
     bool counts_examples = true;
     // The number of cells that each rank gives; empty, or all 0: no norms are needed.
     std::vector<size_t> cells_by_rank;

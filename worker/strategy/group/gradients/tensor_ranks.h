@@ -20,7 +20,7 @@
 
 namespace muster {
 
-// What a rank needs of those that compute its layers with it: their calls in passes, and the sums
+// A rank needs this of those that compute its layers with it: their calls in passes, and the sums
 // of gradients of elements that several of them have (TensorSpec::shared), where each computes a
 // part only: key-value heads that ranks have in common, whose queries they divide, and replicated
 // tensors if they divide the tokens. All of them then have the sum, to the same bits. Replicated
