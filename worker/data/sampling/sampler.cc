@@ -55,6 +55,10 @@ void Sampler::MicroBatchExamples(int64_t clock, int64_t data_rank, int64_t micro
   const int64_t n = options_.training_examples;
   examples.clear();
   examples.reserve(part.size());
+  if (options_.mixture != nullptr) {
+    options_.mixture->Append(batch + part.begin, batch + part.end, examples);
+    return;
+  }
   std::optional<Permutation> order;
   for (int64_t position = batch + part.begin; position < batch + part.end; ++position) {
     if (!order.has_value() || position % n == 0) {

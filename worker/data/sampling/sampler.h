@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/data/sampling/data_position.h"
+#include "worker/data/sampling/mixture.h"
 #include "worker/data/sampling/shares.h"
 
 namespace muster {
@@ -27,6 +28,8 @@ struct SamplerOptions {
   int64_t micro_batches = 1;
   // Position at which batches of this size begin.
   DataPosition begin = {};
+  // Null: the training examples are one source, in which `seed` draws the epochs' orders.
+  std::shared_ptr<const Mixture> mixture = nullptr;
 };
 
 // Tells which examples each data rank trains on at each clock. A pure function of the options, the
@@ -35,7 +38,8 @@ struct SamplerOptions {
 // The batch of clock c covers the global positions [c B, (c + 1) B) (for a job that begins at clock
 // k after e examples: e + [(c - k) B, (c - k + 1) B)) of an endless stream that passes over the n
 // training examples epoch after epoch, each in an order of its own (permutation.h): position p is
-// example permutation_{seed, p / n}(p mod n). Data ranks divide the batch into micro-batches as
+// example permutation_{seed, p / n}(p mod n). Of several sources it is the example that their
+// mixture has at position p (mixture.h). Data ranks divide the batch into micro-batches as
 // shares.h says, each rank a contiguous share; the joined batch is therefore the same for any
 // number of them. With n = 5, B = 4 and two data ranks, clock 1 covers positions 4..7: data rank 0
 // takes the last example of epoch 0 and the first of epoch 1, data rank 1 the second and third of
