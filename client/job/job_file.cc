@@ -24,6 +24,7 @@
 #include "client/job_text/parse_yaml.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
+#include "common/job/sequence_sources.h"
 #include "common/model_files/transformer_config.h"
 #include "common/text/byte_order_mark.h"
 #include "common/tokenizer/files/open_tokenizer.h"
@@ -119,11 +120,14 @@ std::vector<std::string*> DataPaths(v1::DataSpec& data) {
       return {data.mutable_libsvm()->mutable_path()};
     case v1::DataSpec::kCsv:
       return {data.mutable_csv()->mutable_path()};
-    case v1::DataSpec::kSequences:
-      return {data.mutable_sequences()->mutable_path()};
     default:
-      return {};
+      break;
   }
+  std::vector<std::string*> paths;
+  for (v1::SequenceData* source : MutableSequenceSources(data)) {
+    paths.push_back(source->mutable_path());
+  }
+  return paths;
 }
 
 // Returns true if a tokenizer's name is the path of a file or folder.
@@ -167,8 +171,8 @@ void MakeDataPathsAbsolute(const fs::path& folder, v1::DataSpec& data) {
   for (std::string* path : DataPaths(data)) {
     if (!path->empty()) MakeAbsolute(folder, *path);
   }
-  if (data.has_sequences() && IsPath(data.sequences().tokenizer())) {
-    MakeAbsolute(folder, *data.mutable_sequences()->mutable_tokenizer());
+  for (v1::SequenceData* source : MutableSequenceSources(data)) {
+    if (IsPath(source->tokenizer())) MakeAbsolute(folder, *source->mutable_tokenizer());
   }
 }
 
@@ -285,6 +289,11 @@ absl::Status ReadModelConfig(v1::JobSpec& spec) {
 }
 
 absl::Status ReplaceDataPath(const std::string& path, v1::JobSpec& spec) {
+  if (spec.data().has_mixture() && spec.data().mixture().sources_size() > 0) {
+    // The path stands for all sources, whose tokenizer is the same.
+    const v1::SequenceData first = spec.data().mixture().sources(0).sequences();
+    *spec.mutable_data()->mutable_sequences() = first;
+  }
   const std::vector<std::string*> paths = DataPaths(*spec.mutable_data());
   if (paths.empty()) {
     return absl::InvalidArgumentError(

@@ -120,6 +120,37 @@ TEST(JobFileTest, ATokenizersPathStartsAtTheFileAsWell) {
   }
 }
 
+TEST(JobFileTest, PathsOfAMixtureStartAtTheFileAndOtherDataStandForAllOfIt) {
+  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "jobs";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "mixed.yaml") << R"(
+data:
+  mixture:
+    sources:
+      - {name: web, weight: 3, sequences: {path: w.txt, tokenizer: t.json}}
+      - {name: code, weight: 1, sequences: {path: /c.txt}}
+    changes:
+      - {step: 5, weights: {web: 0.5}}
+  holdout: 0.25
+)";
+  v1::JobSpec spec;
+  ASSERT_TRUE(ReadJobFile((folder / "mixed.yaml").string(), spec).ok());
+  const v1::MixtureData& mixture = spec.data().mixture();
+  ASSERT_EQ(mixture.sources_size(), 2);
+  EXPECT_EQ(mixture.sources(0).sequences().path(), (folder / "w.txt").string());
+  EXPECT_EQ(mixture.sources(0).sequences().tokenizer(), (folder / "t.json").string());
+  EXPECT_EQ(mixture.sources(1).sequences().path(), "/c.txt");
+  EXPECT_EQ(mixture.changes(0).weights().at("web"), 0.5);
+  EXPECT_EQ(MissingData(spec).size(), 2);
+  ASSERT_TRUE(SetJobField("data.mixture.changes[0].weights.code=2", spec).ok());
+  EXPECT_EQ(spec.data().mixture().changes(0).weights().at("code"), 2);
+
+  ASSERT_TRUE(ReplaceDataPath("/other.txt", spec).ok());
+  EXPECT_EQ(spec.data().sequences().path(), "/other.txt");
+  EXPECT_EQ(spec.data().sequences().tokenizer(), (folder / "t.json").string());
+  EXPECT_EQ(spec.data().holdout(), 0.25);
+}
+
 TEST(JobFileTest, PathsOfAFileStartThereAndThoseOfACommandLineHere) {
   const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "jobs";
   std::filesystem::create_directories(folder);

@@ -17,6 +17,7 @@
 #include "common/job/name_validator.h"
 #include "common/job/pipeline_validator.h"
 #include "common/job/program_validator.h"
+#include "common/job/sequence_sources.h"
 #include "common/job/sparse_tables_validator.h"
 #include "common/job/tensor_validator.h"
 #include "common/job/zero_validator.h"
@@ -66,7 +67,8 @@ absl::Status ValidateValidation(const v1::JobSpec& spec) {
     return Invalid("validation.holdout", spec.validation().holdout(),
                    "all of these examples are evaluated; leave it out");
   }
-  if (spec.validation().reader_case() != spec.data().reader_case()) {
+  if (spec.validation().reader_case() != spec.data().reader_case() &&
+      !(HasSequences(spec.validation()) && HasSequences(spec.data()))) {
     return absl::InvalidArgumentError(
         "validation has another reader than data, or none; give it the same one");
   }
@@ -385,7 +387,7 @@ absl::Status ValidateStop(const v1::JobSpec& spec) {
                    absl::StrCat("with batch_size ", spec.batch_size(), " it may be at most ",
                                 kMostExamples / spec.batch_size()));
   }
-  if (stop.tokens() > 0 && !spec.data().has_sequences()) {
+  if (stop.tokens() > 0 && !HasSequences(spec.data())) {
     return Invalid("stop.tokens", stop.tokens(),
                    "but only sequence data are counted in tokens; give stop.steps or stop.epochs");
   }

@@ -15,6 +15,7 @@
 #include "common/base/model_limits.h"
 #include "common/base/status_macros.h"
 #include "common/job/invalid.h"
+#include "common/job/mixture_validator.h"
 #include "common/job/regression.h"
 #include "common/text/did_you_mean.h"
 #include "proto/job.pb.h"
@@ -314,6 +315,8 @@ absl::Status ValidateReader(const DataSpec& data) {
       return Path("data.text.path", data.text().path());
     case DataSpec::kSequences:
       return Path("data.sequences.path", data.sequences().path());
+    case DataSpec::kMixture:
+      return ValidateMixture(data.mixture());
     case DataSpec::kIdx:
       MUSTER_RETURN_IF_ERROR(Path("data.idx.images", data.idx().images()));
       return Path("data.idx.labels", data.idx().labels());
@@ -339,7 +342,8 @@ absl::Status ValidateReader(const DataSpec& data) {
       break;
   }
   return Invalid("data", "without a reader",
-                 "name one of text, idx, libsvm, csv, synthetic_clicks, synthetic_classification");
+                 "name one of text, sequences, mixture, idx, libsvm, csv, synthetic_clicks, "
+                 "synthetic_classification");
 }
 
 struct Fit {
@@ -379,8 +383,8 @@ Fit FitOf(const ModelSpec& model) {
               {"loss", "accuracy", "auc", "binned_auc"}};
     case ModelSpec::kTransformer:
       return {"transformer",
-              {DataSpec::kSequences},
-              "sequences",
+              {DataSpec::kSequences, DataSpec::kMixture},
+              "sequences, mixture",
               {"loss", "perplexity", "accuracy", "bits_per_byte"}};
     default:
       break;

@@ -21,6 +21,7 @@
 #include "common/base/status_macros.h"
 #include "common/files/open_regular_file.h"
 #include "common/files/text_files.h"
+#include "common/job/sequence_sources.h"
 #include "common/job_data/csv_head.h"
 #include "common/job_data/job_tokenizer.h"
 #include "common/tokenizer/files/token_file.h"
@@ -63,19 +64,22 @@ void NotHere(const std::string& path, DataSize& size) {
 }
 
 void ReadSequences(const v1::JobSpec& spec, DataLook look, DataSize& size) {
-  const std::string& path = spec.data().sequences().path();
+  const std::vector<const v1::SequenceData*> sources = SequenceSources(spec.data());
+  if (sources.empty()) return;
   const uint32_t given = spec.model().transformer().vocabulary();
   if (look == DataLook::kCheap && given > 0) {
     size.vocabulary = given;
   } else {
     const absl::StatusOr<std::unique_ptr<const Tokenizer>> tokenizer = JobTokenizer(spec.data());
-    if (!tokenizer.ok()) return NotHere(path, size);
+    if (!tokenizer.ok()) return NotHere(sources[0]->path(), size);
     size.vocabulary = (*tokenizer)->vocabulary();
   }
   size.vocabulary_assumption.clear();
-  size.bytes = BytesAt(path);
-  if (size.bytes == 0) return NotHere(path, size);
-  if (size.bytes >= kMappedFrom && IsTokenFileAt(path)) size.bytes = 0;
+  for (const v1::SequenceData* source : sources) {
+    const uint64_t bytes = BytesAt(source->path());
+    if (bytes == 0) return NotHere(source->path(), size);
+    if (bytes < kMappedFrom || !IsTokenFileAt(source->path())) size.bytes += bytes;
+  }
 }
 
 // Returns empty if the file cannot be read.
@@ -206,6 +210,7 @@ DataSize ReadDataHead(const v1::JobSpec& spec, DataLook look) {
   DataSize size = SizeOfData(data);
   switch (data.reader_case()) {
     case v1::DataSpec::kSequences:
+    case v1::DataSpec::kMixture:
       ReadSequences(spec, look, size);
       break;
     case v1::DataSpec::kText:

@@ -2,6 +2,7 @@
 // follow the example and not who computes it, with micro-batches, and over a whole loss curve.
 #include <cmath>
 #include <cstdint>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -124,6 +125,24 @@ TEST_P(TransformerShapesTest, TheLossCurveOfTwoHundredSteps) {
 }
 
 TEST_P(TransformerShapesTest, TheWeightsOfFiftySteps) { ExpectTheSameWeights(ShapedJob()); }
+
+TEST_P(TransformerShapesTest, MixturesOfSources) {
+  v1::JobSpec spec = ShapedJob();
+  const std::string text = spec.data().sequences().path();
+  const std::string other = folder_.path() + "/other";
+  std::ofstream(other) << std::string(600, 'x') << std::string(600, 'y');
+  v1::MixtureData& mixture = *spec.mutable_data()->mutable_mixture();
+  for (const std::string& path : {text, other}) {
+    v1::MixtureSource& source = *mixture.add_sources();
+    source.set_name(path == text ? "text" : "other");
+    source.mutable_sequences()->set_path(path);
+    source.set_weight(2);
+  }
+  v1::MixtureChange& change = *mixture.add_changes();
+  change.set_step(20);
+  (*change.mutable_weights())["other"] = 0.5;
+  ExpectTheSameWeights(spec);
+}
 
 TEST_P(TransformerShapesTest, MicroBatchesAndClipping) {
   v1::JobSpec spec = ShapedJob();

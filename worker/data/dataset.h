@@ -21,6 +21,14 @@ struct TargetScale {
   double deviation = 1;
 };
 
+// One of several sources whose examples training mixes (worker/data/sampling/mixture.h).
+struct DatasetSource {
+  std::string name;
+  // The source's training examples are [first, first + training).
+  int64_t first = 0;
+  int64_t training = 0;
+};
+
 // The shape of a dataset's examples.
 struct DatasetInfo {
   int64_t examples = 0;
@@ -42,6 +50,9 @@ struct DatasetInfo {
   std::vector<int32_t> label_bytes;
   // Set for sequences of tokens.
   std::optional<TokenizerIdentity> tokenizer;
+  // Set if training mixes several sources: these, in order of `first`, followed by all held-out
+  // examples.
+  std::vector<DatasetSource> sources;
   // Serialised v1::DataPreparation: how values became numbers. Empty if they were numbers already.
   std::string preparation;
 };

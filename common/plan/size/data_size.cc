@@ -1,7 +1,10 @@
 #include "common/plan/size/data_size.h"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
+#include "common/job/sequence_sources.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -56,15 +59,19 @@ DataSize SizeOfData(const v1::DataSpec& data) {
       size.vocabulary = kByteValues;
       break;
     case v1::DataSpec::kSequences:
+    case v1::DataSpec::kMixture: {
       size.vocabulary = kByteValues;
-      if (data.sequences().tokenizer() == "bytes") break;
-      if (data.sequences().tokenizer().empty()) {
+      const std::vector<const v1::SequenceData*> sources = SequenceSources(data);
+      const std::string tokenizer = sources.empty() ? "" : sources[0]->tokenizer();
+      if (tokenizer == "bytes") break;
+      if (tokenizer.empty()) {
         size.vocabulary_assumption = "tokens are the 256 bytes of text, not those of a token file";
         break;
       }
       size.vocabulary = kGpt2Tokens;
       size.vocabulary_assumption = "the tokenizer has GPT-2's 50,257 tokens";
       break;
+    }
     case v1::DataSpec::READER_NOT_SET:
       break;
   }

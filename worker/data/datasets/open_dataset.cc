@@ -1,6 +1,8 @@
 #include "worker/data/datasets/open_dataset.h"
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -10,6 +12,7 @@
 #include "worker/data/csv/csv_dataset.h"
 #include "worker/data/datasets/idx_dataset.h"
 #include "worker/data/datasets/libsvm_dataset.h"
+#include "worker/data/datasets/mixture_dataset.h"
 #include "worker/data/datasets/sequence_dataset.h"
 #include "worker/data/datasets/shuffled_dataset.h"
 #include "worker/data/datasets/synthetic_classification.h"
@@ -69,6 +72,34 @@ absl::Status CheckLabels(const v1::DataSpec& spec, LabelKind labels) {
       "can be numbers"));
 }
 
+absl::StatusOr<std::unique_ptr<const Dataset>> OpenSequences(const v1::SequenceData& sequences,
+                                                             const DatasetOptions& given) {
+  SequenceOptions options;
+  options.path = sequences.path();
+  options.tokenizer = sequences.tokenizer();
+  options.context = given.context;
+  return SequenceDataset::Create(options);
+}
+
+// Opens the sources of a mixture, each with its examples in the order that says which are held out.
+absl::StatusOr<std::unique_ptr<const Dataset>> OpenMixture(const v1::DataSpec& spec,
+                                                           const DatasetOptions& given) {
+  std::vector<MixtureDataset::Source> sources;
+  for (const v1::MixtureSource& source : spec.mixture().sources()) {
+    auto sequences = OpenSequences(source.sequences(), given);
+    if (!sequences.ok()) {
+      return absl::Status(sequences.status().code(),
+                          absl::StrCat("the mixture's source \"", source.name(),
+                                       "\": ", sequences.status().message()));
+    }
+    if (IsShuffled(spec)) {
+      sequences = std::make_unique<ShuffledDataset>(*std::move(sequences), given.seed);
+    }
+    sources.push_back({source.name(), *std::move(sequences)});
+  }
+  return MixtureDataset::Create(std::move(sources), spec.holdout());
+}
+
 // Opens the dataset with its examples in the order of the data.
 absl::StatusOr<std::unique_ptr<const Dataset>> OpenReader(const v1::DataSpec& spec,
                                                           const DatasetOptions& options) {
@@ -98,18 +129,16 @@ absl::StatusOr<std::unique_ptr<const Dataset>> OpenReader(const v1::DataSpec& sp
       clusters.seed = spec.synthetic_classification().seed();
       return SyntheticClassification::Create(clusters);
     }
-    case v1::DataSpec::kSequences: {
-      SequenceOptions sequences;
-      sequences.path = spec.sequences().path();
-      sequences.tokenizer = spec.sequences().tokenizer();
-      sequences.context = options.context;
-      return SequenceDataset::Create(sequences);
-    }
+    case v1::DataSpec::kSequences:
+      return OpenSequences(spec.sequences(), options);
+    case v1::DataSpec::kMixture:
+      return OpenMixture(spec, options);
     case v1::DataSpec::READER_NOT_SET:
       break;
   }
   return absl::InvalidArgumentError(
-      "data names no reader; set one of data.text, data.sequences, data.idx, data.libsvm, "
+      "data names no reader; set one of data.text, data.sequences, data.mixture, data.idx, "
+      "data.libsvm, "
       "data.csv, data.synthetic_clicks and data.synthetic_classification");
 }
 
@@ -119,7 +148,8 @@ absl::StatusOr<std::unique_ptr<const Dataset>> OpenDataset(const v1::DataSpec& s
                                                            const DatasetOptions& options) {
   MUSTER_RETURN_IF_ERROR(CheckLabels(spec, options.labels));
   auto dataset = OpenReader(spec, options);
-  if (!dataset.ok() || !IsShuffled(spec)) return dataset;
+  // A mixture's sources are shuffled each by itself.
+  if (!dataset.ok() || !IsShuffled(spec) || spec.has_mixture()) return dataset;
   return std::make_unique<ShuffledDataset>(*std::move(dataset), options.seed);
 }
 

@@ -1,5 +1,6 @@
 #include "worker/data/datasets/open_dataset.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -134,6 +135,37 @@ TEST_F(OpenDatasetTest, OpensSyntheticClassification) {
   ASSERT_TRUE(dataset.ok()) << dataset.status();
   EXPECT_EQ((*dataset)->info().classes, 5);
   EXPECT_EQ((*dataset)->info().dense_features, 2);
+}
+
+TEST_F(OpenDatasetTest, OpensMixtures) {
+  folder_.Write("a", "abcdefgh.");
+  folder_.Write("b", "0123.");
+  const std::string sources = R"(
+    mixture {
+      sources { name: "letters" sequences { path: "@/a" tokenizer: "bytes" } weight: 1 }
+      sources { name: "digits" sequences { path: "@/b" } weight: 2 }
+    })";
+  const auto dataset = Open(sources + " holdout: 0.5", {.context = 1});
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  Batch batch;
+  ASSERT_TRUE((*dataset)->Read({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, batch).ok());
+  EXPECT_EQ(std::string(batch.tokens.begin(), batch.tokens.end()), "abcd01efgh23");
+  // A random half of each source is held out.
+  const auto drawn =
+      Open(sources + " holdout: 0.5 shuffle_holdout: true", {.context = 1, .seed = 5});
+  ASSERT_TRUE(drawn.ok()) << drawn.status();
+  ASSERT_TRUE((*drawn)->Read({0, 1, 2, 3, 6, 7, 8, 9}, batch).ok());
+  std::string letters(batch.tokens.begin(), batch.tokens.end());
+  EXPECT_NE(letters, "abcdefgh");
+  std::sort(letters.begin(), letters.end());
+  EXPECT_EQ(letters, "abcdefgh");
+  EXPECT_NE((*drawn)->fingerprint(), (*dataset)->fingerprint());
+
+  const auto missing = Open(
+      "mixture { sources { name: 'gone' sequences { path: '@/no' } weight: 1 } }", {.context = 1});
+  EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(missing.status().message()),
+              HasSubstr("the mixture's source \"gone\": "));
 }
 
 // Jobs go on from checkpoints of an earlier release only where the data have the fingerprint that

@@ -4,11 +4,13 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/files/text_files.h"
 #include "common/job/job_road.h"
+#include "common/job/sequence_sources.h"
 #include "common/kernels/matmul.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
@@ -46,10 +48,14 @@ absl::Status CheckDevice(const v1::JobSpec& spec, const TaskDependencies& depend
 
 // Logs which files of a folder of texts are not read.
 void LogHiddenFiles(const v1::DataSpec& data, const TaskDependencies& dependencies) {
-  // Empty for the other readers, which read no folders.
-  const std::string& path = data.has_text() ? data.text().path() : data.sequences().path();
-  const std::string hidden = TellHiddenFiles(path);
-  if (!hidden.empty()) dependencies.log(absl::StrCat("data ", hidden));
+  // The other readers read no folders.
+  std::vector<std::string> paths;
+  if (data.has_text()) paths.push_back(data.text().path());
+  for (const v1::SequenceData* source : SequenceSources(data)) paths.push_back(source->path());
+  for (const std::string& path : paths) {
+    const std::string hidden = TellHiddenFiles(path);
+    if (!hidden.empty()) dependencies.log(absl::StrCat("data ", hidden));
+  }
 }
 
 absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(const v1::TaskOrder& order,

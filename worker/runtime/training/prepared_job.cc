@@ -16,6 +16,7 @@
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/data/datasets/open_dataset.h"
+#include "worker/data/sampling/job_mixture.h"
 #include "worker/data/sampling/steps.h"
 #include "worker/models/create_model.h"
 #include "worker/strategy/tables_schema.h"
@@ -109,6 +110,10 @@ absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec, const DataPositi
   MUSTER_ASSIGN_OR_RETURN(
       job.total_steps,
       TotalSteps(spec.stop(), {job.split.training, info.context}, spec.batch_size(), begin));
+  if (job.total_steps > 0) {
+    MUSTER_ASSIGN_OR_RETURN(job.mixture, MakeJobMixture(spec, info.sources, begin,
+                                                        static_cast<int64_t>(job.total_steps)));
+  }
   MUSTER_RETURN_IF_ERROR(ValidateSchedule(spec.schedule()));
   v1::TablesSchema schema = MakeTablesSchema(job.model->description(), spec, job.total_steps);
   if (info.tokenizer.has_value()) {

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "worker/data/dataset.h"
 #include "worker/data/sampling/data_position.h"
+#include "worker/data/sampling/mixture.h"
 #include "worker/data/sampling/split.h"
 #include "worker/nn/model.h"
 
@@ -39,6 +40,8 @@ struct PreparedJob {
   // Position in the data at which this job's batches begin.
   DataPosition begin;
   std::unique_ptr<const Model> model;
+  // Which example each position has; null if the data are no mixture.
+  std::shared_ptr<const Mixture> mixture;
   // The job's last clock; 0 if the job only evaluates.
   uint64_t total_steps = 0;
   std::unique_ptr<const v1::TablesSchema> schema;

@@ -48,6 +48,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
     sampling.batch_size = spec.batch_size();
     sampling.training_examples = job.split.training;
     sampling.begin = job.begin;
+    sampling.mixture = job.mixture;
     sampling.micro_batches = std::max(1u, spec.micro_batches());
     MUSTER_ASSIGN_OR_RETURN(sampler, Sampler::Create(sampling));
   }

@@ -1,0 +1,87 @@
+#include "worker/data/sampling/job_mixture.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::vector<DatasetSource> kSources = {{"a", 0, 100}, {"b", 100, 50}};
+
+v1::JobSpec Job(const std::string& mixture) {
+  v1::JobSpec spec;
+  spec.set_batch_size(10);
+  spec.set_seed(3);
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      mixture, spec.mutable_data()->mutable_mixture()));
+  return spec;
+}
+
+std::vector<int64_t> Examples(const Mixture& mixture, int64_t begin, int64_t end) {
+  std::vector<int64_t> examples;
+  mixture.Append(begin, end, examples);
+  return examples;
+}
+
+constexpr char kChanging[] = R"(
+  sources { name: "a" weight: 1 }
+  sources { name: "b" weight: 0 }
+  changes { step: 4 weights { key: "b" value: 1 } }
+  changes { step: 6 weights { key: "a" value: 0 } })";
+
+TEST(JobMixtureTest, OtherDataHaveNone) {
+  v1::JobSpec spec;
+  spec.mutable_data()->mutable_sequences();
+  EXPECT_EQ(MakeJobMixture(spec, {}, {}, 10).value(), nullptr);
+}
+
+TEST(JobMixtureTest, WeightsChangeAtTheirSteps) {
+  const auto mixture = MakeJobMixture(Job(kChanging), kSources, {}, 100).value();
+  EXPECT_EQ(mixture->CountBefore(40, 1), 0);
+  EXPECT_EQ(mixture->CountBefore(60, 1), 10);
+  EXPECT_EQ(mixture->CountBefore(90, 1), 40);
+}
+
+TEST(JobMixtureTest, AJobThatGoesOnTakesTheVeryNextExamples) {
+  const v1::JobSpec spec = Job(kChanging);
+  const auto whole = MakeJobMixture(spec, kSources, {}, 100).value();
+  // At clock 5, between the changes; with the same batch size the stream is the same.
+  const auto later = MakeJobMixture(spec, kSources, {.clock = 5, .examples = 50}, 100).value();
+  EXPECT_EQ(Examples(*later, 50, 120), Examples(*whole, 50, 120));
+  // With half the batch the second change comes after half as many further examples.
+  v1::JobSpec half = spec;
+  half.set_batch_size(5);
+  const auto halved = MakeJobMixture(half, kSources, {.clock = 5, .examples = 50}, 100).value();
+  EXPECT_EQ(Examples(*halved, 50, 55), Examples(*whole, 50, 55));
+  EXPECT_EQ(halved->CountBefore(75, 1) - halved->CountBefore(55, 1), 20);
+}
+
+TEST(JobMixtureTest, ASourcesOrderFollowsFromItsNameOrSeed) {
+  const auto first = [](const std::string& a) {
+    const v1::JobSpec spec = Job("sources { weight: 1 " + a + " } sources { name: 'b' }");
+    return Examples(*MakeJobMixture(spec, kSources, {}, 1).value(), 0, 10);
+  };
+  EXPECT_EQ(first("name: 'a'"), first("name: 'a' epochs: 2"));
+  EXPECT_NE(first("name: 'a'"), first("name: 'c'"));
+  EXPECT_EQ(first("name: 'a' seed: 7"), first("name: 'c' seed: 7"));
+  EXPECT_NE(first("name: 'a' seed: 7"), first("name: 'a' seed: 8"));
+}
+
+TEST(JobMixtureTest, SaysWhenTheSourcesAreUsedUp) {
+  const v1::JobSpec spec =
+      Job("sources { name: 'a' weight: 1 epochs: 1 } sources { name: 'b' weight: 1 epochs: 0.5 }");
+  EXPECT_TRUE(MakeJobMixture(spec, kSources, {}, 12).ok());
+  EXPECT_THAT(std::string(MakeJobMixture(spec, kSources, {}, 13).status().message()),
+              HasSubstr("used up before step 13, but the job ends at step 13; give a source more"));
+}
+
+}  // namespace
+}  // namespace muster
