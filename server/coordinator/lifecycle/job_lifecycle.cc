@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
@@ -90,6 +91,13 @@ std::string StartOf(const v1::JobRecord& record) {
   }
   return absl::StrCat("generation ", record.generation(), " starts again from clock ",
                       record.start_clock(), from);
+}
+
+// Says how long the job pauses before it goes on; empty if it does not.
+std::string TellDelay(absl::Duration delay) {
+  if (delay == absl::ZeroDuration()) return "";
+  return absl::StrCat(", after a pause of ", absl::FormatDuration(delay),
+                      ", since this came again without progress");
 }
 
 // Returns whether losing the tasks of these slots interrupts the job. An all-reduce job does not
@@ -204,7 +212,10 @@ absl::Status JobLifecycle::GoBackWith(Job& job, const std::string& why, uint32_t
                                       JobChange change) {
   RollBack(change.record);
   change.record.set_state(v1::RECOVERING);
-  change.record.set_last_rollback(ToUtf8(absl::StrCat(why, "; ", StartOf(change.record))));
+  // A fault that lasts some seconds must not use up all chances.
+  const absl::Duration delay = RespawnDelay(rollbacks, members_.lease());
+  change.record.set_last_rollback(
+      ToUtf8(absl::StrCat(why, "; ", StartOf(change.record), TellDelay(delay))));
   change.events.emplace_back(change.record.last_rollback(), v1::JobEvent::ROLLBACK);
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   metrics_.rollbacks.Increment();
@@ -218,8 +229,7 @@ absl::Status JobLifecycle::GoBackWith(Job& job, const std::string& why, uint32_t
   job.program_parts.Clear();
   job.AnswerAll(absl::AbortedError(absl::StrCat("job ", job.id(), " went on to generation ",
                                                 job.record.generation(), "; this task is fenced")));
-  // A fault that lasts some seconds must not use up all chances.
-  const absl::Duration not_before = clock_.Monotonic() + RespawnDelay(rollbacks, members_.lease());
+  const absl::Duration not_before = clock_.Monotonic() + delay;
   for (TaskState& task : job.tasks) task = TaskState{.not_before = not_before};
   return absl::OkStatus();
 }
@@ -445,13 +455,13 @@ absl::Status JobLifecycle::Respawn(Job& job, uint32_t slot, absl::string_view wh
   }
   LoseSlot(slot, change.record);
   if (hurts) change.record.set_state(v1::RECOVERING);
-  change.events.emplace_back(absl::StrCat(why, "; another task takes its place"),
+  const absl::Duration delay = RespawnDelay(failures + patience, members_.lease());
+  change.events.emplace_back(absl::StrCat(why, "; another task takes its place", TellDelay(delay)),
                              v1::JobEvent::LOSS);
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   metrics_.respawned_slots.Increment();
   ForgetTasks(job, {slot}, absl::AbortedError(absl::StrCat("slot ", slot, " has a later task")));
-  job.tasks[slot].not_before =
-      clock_.Monotonic() + RespawnDelay(failures + patience, members_.lease());
+  job.tasks[slot].not_before = clock_.Monotonic() + delay;
   return absl::OkStatus();
 }
 

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/job/test_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -177,6 +179,8 @@ TEST_F(RecoveryScenarioTest, RepeatedFailuresAreSpacedOut) {
   cluster_.Die(Order(job, 0));
   EXPECT_EQ(cluster_.Order(job, 0), nullptr);
   EXPECT_THAT(cluster_.Status(job).waiting_for(), HasSubstr("waits a little"));
+  EXPECT_TRUE(
+      cluster_.HasEvent(job, absl::StrCat("after a pause of ", absl::FormatDuration(kLease / 4))));
   cluster_.Pass(kLease / 2);
   EXPECT_NE(cluster_.Order(job, 0), nullptr);
 }
