@@ -249,6 +249,17 @@ absl::StatusOr<std::string> SetJobField(const std::string& assignment, v1::JobSp
   return whole;
 }
 
+void FillPacking(v1::JobSpec& spec) {
+  const auto fill = [](v1::DataSpec& data) {
+    if (!data.has_sequences()) return;
+    v1::SequenceData& sequences = *data.mutable_sequences();
+    if (sequences.packing() != v1::SequenceData::PACKING_UNSPECIFIED) return;
+    sequences.set_packing(v1::SequenceData::WITHIN_DOCUMENTS);
+  };
+  if (spec.has_data()) fill(*spec.mutable_data());
+  if (spec.has_validation()) fill(*spec.mutable_validation());
+}
+
 std::vector<std::string> MissingData(const v1::JobSpec& spec) {
   std::vector<std::string> missing;
   v1::JobSpec copy = spec;

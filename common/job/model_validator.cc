@@ -313,6 +313,10 @@ absl::Status ValidateReader(const DataSpec& data) {
     case DataSpec::kText:
       return Path("data.text.path", data.text().path());
     case DataSpec::kSequences:
+      if (!v1::SequenceData::Packing_IsValid(data.sequences().packing())) {
+        return Invalid("data.sequences.packing", absl::StrCat(data.sequences().packing()),
+                       "this release does not know it; leave it out for the usual one");
+      }
       return Path("data.sequences.path", data.sequences().path());
     case DataSpec::kIdx:
       MUSTER_RETURN_IF_ERROR(Path("data.idx.images", data.idx().images()));

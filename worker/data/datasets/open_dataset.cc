@@ -103,6 +103,9 @@ absl::StatusOr<std::unique_ptr<const Dataset>> OpenReader(const v1::DataSpec& sp
       sequences.path = spec.sequences().path();
       sequences.tokenizer = spec.sequences().tokenizer();
       sequences.context = options.context;
+      if (spec.sequences().packing() == v1::SequenceData::WITHIN_DOCUMENTS) {
+        sequences.packing = SequenceOptions::Packing::kWithinDocuments;
+      }
       return SequenceDataset::Create(sequences);
     }
     case v1::DataSpec::READER_NOT_SET:
