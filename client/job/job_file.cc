@@ -253,6 +253,17 @@ absl::StatusOr<std::string> SetJobField(const std::string& assignment, v1::JobSp
   return whole;
 }
 
+void FillPacking(v1::JobSpec& spec) {
+  const auto fill = [](v1::DataSpec& data) {
+    for (v1::SequenceData* sequences : MutableSequenceSources(data)) {
+      if (sequences->packing() != v1::SequenceData::PACKING_UNSPECIFIED) continue;
+      sequences->set_packing(v1::SequenceData::WITHIN_DOCUMENTS);
+    }
+  };
+  if (spec.has_data()) fill(*spec.mutable_data());
+  if (spec.has_validation()) fill(*spec.mutable_validation());
+}
+
 std::vector<std::string> MissingData(const v1::JobSpec& spec) {
   std::vector<std::string> missing;
   v1::JobSpec copy = spec;

@@ -39,6 +39,10 @@ absl::StatusOr<std::string> SetJobField(const std::string& assignment, v1::JobSp
 // are found by MNIST's naming. InvalidArgument: the data is synthetic.
 absl::Status ReplaceDataPath(const std::string& path, v1::JobSpec& spec);
 
+// Keeps the documents of sequences apart where the job does not say whether they see one another
+// (v1::SequenceData::Packing).
+void FillPacking(v1::JobSpec& spec);
+
 // Returns the paths of data that are not on this machine. Patterns are not checked.
 std::vector<std::string> MissingData(const v1::JobSpec& spec);
 

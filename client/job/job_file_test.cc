@@ -258,6 +258,25 @@ TEST(JobFileTest, TextInPlaceOfATokenFileHasItsTokenizer) {
   EXPECT_EQ(data.tokenizer(), "");
 }
 
+TEST(JobFileTest, DocumentsAreKeptApartUnlessTheJobSaysOtherwise) {
+  v1::JobSpec spec;
+  FillPacking(spec);
+  EXPECT_FALSE(spec.has_data());
+  EXPECT_FALSE(spec.has_validation());
+  spec.mutable_data()->mutable_sequences()->set_path("a");
+  spec.mutable_validation()->mutable_sequences()->set_packing(v1::SequenceData::ACROSS_DOCUMENTS);
+  FillPacking(spec);
+  EXPECT_EQ(spec.data().sequences().packing(), v1::SequenceData::WITHIN_DOCUMENTS);
+  EXPECT_EQ(spec.validation().sequences().packing(), v1::SequenceData::ACROSS_DOCUMENTS);
+  spec.mutable_data()->mutable_text()->set_path("a");
+  FillPacking(spec);
+  EXPECT_TRUE(spec.data().has_text());
+  spec.mutable_data()->mutable_mixture()->add_sources();
+  FillPacking(spec);
+  EXPECT_EQ(spec.data().mixture().sources(0).sequences().packing(),
+            v1::SequenceData::WITHIN_DOCUMENTS);
+}
+
 void WriteTokens(const std::string& path, const Tokenizer& tokenizer) {
   auto writer = TokenFileWriter::Create(path, tokenizer);
   ASSERT_TRUE(writer.ok());

@@ -86,8 +86,7 @@ void DeviceOps::Embed(const TokenEmbeddingShape& shape, const EmbeddingTokens& t
 
 void DeviceOps::EmbedBackward(const TokenEmbeddingShape& shape, const EmbeddingTokens& tokens,
                               const float* dout, const EmbeddingGradients& gradients) {
-  DeviceTokenEmbeddingBackward(stream_, shape, tokens.order, dout, gradients.table,
-                               gradients.positions);
+  DeviceTokenEmbeddingBackward(stream_, shape, tokens, dout, gradients);
 }
 
 void DeviceOps::Dropout(const OpDropout& dropout, int64_t elements, int64_t size, float* x) {

@@ -7,6 +7,7 @@
 #include "common/compute/ops_contract.h"
 #include "common/kernels/transformer/activation.h"
 #include "common/kernels/transformer/convert.h"
+#include "common/kernels/transformer/documents_for_testing.h"
 #include "common/kernels/transformer/dropout.h"
 
 namespace muster {
@@ -63,13 +64,24 @@ TEST_P(OpsContractTest, ConvertsBothWays) {
 }
 
 TEST_P(OpsContractTest, Embedding) {
+  const std::vector<int32_t> documents = DocumentPositions(2, 100, 1);
+  const std::vector<int32_t> other = DocumentPositions(2, 150, 2);
   const TokenEmbeddingShape shapes[] = {
       {.rows = 1, .context = 1, .width = 1, .vocabulary = 1},
       {.rows = 34, .context = 17, .first_position = 2, .width = 40, .vocabulary = 11},
       {.rows = 130, .context = 130, .width = 67, .vocabulary = 500},
       {.rows = 600, .context = 200, .width = 264, .vocabulary = 3},
       // A rank's rows of a table: most tokens have none there.
-      {.rows = 130, .context = 65, .width = 40, .vocabulary = 7, .first_token = 5, .tokens = 30}};
+      {.rows = 130, .context = 65, .width = 40, .vocabulary = 7, .first_token = 5, .tokens = 30},
+      // Several documents in a sequence, of which a rank has no rows of the table.
+      {.rows = 200,
+       .context = 100,
+       .width = 40,
+       .vocabulary = 7,
+       .first_token = 5,
+       .tokens = 30,
+       .token_positions = documents.data()},
+      {.rows = 300, .context = 150, .width = 33, .vocabulary = 5, .token_positions = other.data()}};
   for (const bool has_positions : {false, true}) {
     for (const TokenEmbeddingShape& shape : shapes) {
       const int64_t out_size = shape.rows * shape.width;
@@ -86,9 +98,17 @@ TEST_P(OpsContractTest, Embedding) {
       HostArray out(DType::kF32, out_size);
       TokenEmbedding(shape, tokens.data(), table.As<float>(),
                      has_positions ? positions.As<float>() : nullptr, out.As<float>());
-      const EmbeddingTokens put = PutTokens(tokens, all_tokens);
+      EmbeddingTokens put = PutTokens(tokens, all_tokens);
+      TokenEmbeddingShape put_shape = shape;
+      if (shape.token_positions != nullptr) {
+        const std::vector<int32_t> of_rows(shape.token_positions,
+                                           shape.token_positions + shape.rows);
+        const EmbeddingTokens put_positions = PutTokens(of_rows, shape.context);
+        put_shape.token_positions = put_positions.tokens;
+        put.position_order = put_positions.order;
+      }
       float* const embedded = Floats(out_size);
-      ops().Embed(shape, put, PutFloats(table), has_positions ? PutFloats(positions) : nullptr,
+      ops().Embed(put_shape, put, PutFloats(table), has_positions ? PutFloats(positions) : nullptr,
                   embedded);
       Expect(embedded, out, {}, "embedded");
 
@@ -100,7 +120,7 @@ TEST_P(OpsContractTest, Embedding) {
           .positions = has_positions ? PutFloats(position_gradient) : nullptr};
       TokenEmbeddingBackward(shape, tokens.data(), dout.As<float>(), table_gradient.As<float>(),
                              has_positions ? position_gradient.As<float>() : nullptr);
-      ops().EmbedBackward(shape, put, PutFloats(dout), gradients);
+      ops().EmbedBackward(put_shape, put, PutFloats(dout), gradients);
       Expect(gradients.table, table_gradient, {.absolute = 1e-4}, "the table's gradient");
       if (has_positions) {
         Expect(gradients.positions, position_gradient, {.absolute = 1e-5}, "the positions'");
@@ -171,11 +191,18 @@ TEST_P(OpsContractTest, SwiGlu) {
 }
 
 TEST_P(OpsContractTest, RotaryLeavesWhatLiesBetweenRows) {
+  const std::vector<int32_t> documents = DocumentPositions(2, 100, 1);
   const RotaryShape shapes[] = {
       {.rows = 1, .context = 1, .heads = 1, .head_dim = 2, .stride = 2},
       {.rows = 34, .context = 17, .first_position = 3, .heads = 3, .head_dim = 16, .stride = 64},
       {.rows = 10, .context = 5, .heads = 2, .head_dim = 64, .stride = 160},
-      {.rows = 7, .context = 7, .heads = 2, .head_dim = 10, .stride = 23}};
+      {.rows = 7, .context = 7, .heads = 2, .head_dim = 10, .stride = 23},
+      {.rows = 200,
+       .context = 100,
+       .heads = 2,
+       .head_dim = 16,
+       .stride = 48,
+       .token_positions = documents.data()}};
   for (const RotaryShape& shape : shapes) {
     const int64_t positions = shape.first_position + shape.context;
     HostArray table(DType::kF32, positions * shape.head_dim);
@@ -190,8 +217,10 @@ TEST_P(OpsContractTest, RotaryLeavesWhatLiesBetweenRows) {
     float* const put_table = PutFloats(table);
     void* const got = Put(x);
     void* const got_back = Put(x);
-    ops().Rotary(shape, type(), put_table, got);
-    ops().RotaryBackward(shape, type(), put_table, got_back);
+    RotaryShape put_shape = shape;
+    if (shape.token_positions != nullptr) put_shape.token_positions = PutValues(documents);
+    ops().Rotary(put_shape, type(), put_table, got);
+    ops().RotaryBackward(put_shape, type(), put_table, got_back);
     Expect(got, turned, {.absolute = 1e-6}, "turned");
     Expect(got_back, back, {.absolute = 1e-6}, "turned back");
   }

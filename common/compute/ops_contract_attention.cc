@@ -1,8 +1,10 @@
 // Attention.
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "common/compute/ops_contract.h"
+#include "common/kernels/transformer/documents_for_testing.h"
 
 namespace muster {
 namespace {
@@ -13,6 +15,8 @@ struct AttentionCase {
   int64_t gap = 0;
   float scale = 0;
   float dropout = 0;
+  // The seed of DocumentPositions; 0: each sequence is one document.
+  uint32_t documents = 0;
 };
 
 // One token; tails of tiles; shared key-value heads; every size of head for which a device has a
@@ -36,24 +40,37 @@ constexpr AttentionCase kAttentions[] = {{1, 1, 1, 1, 1},
                                          {2, 130, 4, 2, 64, 0, 0, 0.2f},
                                          {1, 150, 2, 1, 96, 0, 0, 0.5f},
                                          {1, 70, 1, 1, 192, 0, 0, 0.1f},
-                                         {1, 77, 2, 1, 20, 0, 0, 0.3f}};
+                                         {1, 77, 2, 1, 20, 0, 0, 0.3f},
+                                         {2, 1, 1, 1, 8, 0, 0, 0, 1},
+                                         {2, 150, 2, 1, 32, 0, 0, 0, 2},
+                                         {2, 330, 4, 2, 64, 0, 0, 0, 3},
+                                         {1, 300, 2, 1, 40, 8, 0, 0, 4},
+                                         {1, 290, 2, 1, 128, 0, 0, 0, 5},
+                                         {1, 150, 2, 1, 192, 0, 0, 0, 6},
+                                         {2, 200, 2, 1, 20, 0, 0, 0, 7},
+                                         {1, 330, 4, 2, 64, 0, 0, 0.2f, 8},
+                                         {1, 200, 2, 1, 96, 0, 0, 0.5f, 9},
+                                         {1, 200, 2, 1, 20, 0, 0, 0.3f, 10}};
 
 TEST_P(OpsContractTest, Attention) {
   for (const AttentionCase& c : kAttentions) {
-    SCOPED_TRACE(testing::Message() << "T " << c.T << " H " << c.H << " D " << c.D << " gap "
-                                    << c.gap << " dropout " << c.dropout);
+    SCOPED_TRACE(testing::Message()
+                 << "T " << c.T << " H " << c.H << " D " << c.D << " gap " << c.gap << " dropout "
+                 << c.dropout << " documents " << c.documents);
     const int64_t rows = c.B * c.T;
     const int64_t q_end = c.H * c.D, k_end = q_end + c.KV * c.D, v_end = k_end + c.KV * c.D;
     const int64_t in_stride = v_end + c.gap, out_stride = q_end + c.gap;
     const int64_t in = rows * in_stride, out = rows * out_stride;
-    const AttentionShape shape = {.B = c.B,
-                                  .T = c.T,
-                                  .H = c.H,
-                                  .KV = c.KV,
-                                  .D = c.D,
-                                  .qkv_stride = in_stride,
-                                  .out_stride = out_stride,
-                                  .scale = c.scale};
+    AttentionShape shape = {.B = c.B,
+                            .T = c.T,
+                            .H = c.H,
+                            .KV = c.KV,
+                            .D = c.D,
+                            .qkv_stride = in_stride,
+                            .out_stride = out_stride,
+                            .scale = c.scale};
+    const std::vector<int32_t> positions = DocumentPositions(c.B, c.T, c.documents);
+    if (c.documents != 0) shape.token_positions = positions.data();
     if (!Takes(shape)) continue;
     const HostArray qkv = Random(type(), in, 1, -2, 2), dout = Random(type(), out, 2);
     HostArray wanted(type(), out), dqkv(type(), in), logsumexp(DType::kF32, rows * c.H);
@@ -73,6 +90,7 @@ TEST_P(OpsContractTest, Attention) {
       AttentionBackward<T>(shape, qkv.As<T>(), wanted.As<T>(), logsumexp.As<float>(), dout.As<T>(),
                            dqkv.As<T>(), dropout);
     });
+    if (c.documents != 0) shape.token_positions = PutValues(positions);
     void* const put_qkv = Put(qkv);
     void* const got = Room(type(), out);
     void* const without = Room(type(), out);

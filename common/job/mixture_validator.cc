@@ -34,10 +34,7 @@ absl::Status CheckSource(const std::string& field, const v1::MixtureSource& sour
     return Invalid(absl::StrCat(field, ".name"), absl::StrCat("\"", source.name(), "\""),
                    "give a name of letters, digits, \"-\", \"_\" and \".\"");
   }
-  if (source.sequences().path().empty()) {
-    return Invalid(absl::StrCat(field, ".sequences.path"), "empty",
-                   "give a path that every worker can read");
-  }
+  MUSTER_RETURN_IF_ERROR(ValidateSequences(absl::StrCat(field, ".sequences"), source.sequences()));
   MUSTER_RETURN_IF_ERROR(CheckWeight(absl::StrCat(field, ".weight"), source.weight()));
   if (source.epochs() >= 0 && std::isfinite(source.epochs())) return absl::OkStatus();
   return Invalid(absl::StrCat(field, ".epochs"), source.epochs(),
@@ -71,6 +68,15 @@ absl::Status CheckSum(const std::string& when, const std::map<std::string, doubl
 }
 
 }  // namespace
+
+absl::Status ValidateSequences(const std::string& field, const v1::SequenceData& sequences) {
+  if (!v1::SequenceData::Packing_IsValid(sequences.packing())) {
+    return Invalid(absl::StrCat(field, ".packing"), absl::StrCat(sequences.packing()),
+                   "this release does not know it; leave it out for the usual one");
+  }
+  if (!sequences.path().empty()) return absl::OkStatus();
+  return Invalid(absl::StrCat(field, ".path"), "empty", "give a path that every worker can read");
+}
 
 absl::Status ValidateMixture(const v1::MixtureData& mixture) {
   if (mixture.sources().empty() || mixture.sources_size() > kMostSources) {

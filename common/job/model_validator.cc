@@ -314,7 +314,7 @@ absl::Status ValidateReader(const DataSpec& data) {
     case DataSpec::kText:
       return Path("data.text.path", data.text().path());
     case DataSpec::kSequences:
-      return Path("data.sequences.path", data.sequences().path());
+      return ValidateSequences("data.sequences", data.sequences());
     case DataSpec::kMixture:
       return ValidateMixture(data.mixture());
     case DataSpec::kIdx:

@@ -291,6 +291,13 @@ INSTANTIATE_TEST_SUITE_P(
                  s.mutable_data()->mutable_sequences()->clear_path();
                },
                HasSubstr("data.sequences.path is empty")},
+        BadJob{"PackingOfALaterRelease",
+               [](v1::JobSpec& s) {
+                 Transformer(s);
+                 s.mutable_data()->mutable_sequences()->set_packing(
+                     static_cast<v1::SequenceData::Packing>(9));
+               },
+               HasSubstr("data.sequences.packing is 9")},
         BadJob{"TransformerOfRows",
                [](v1::JobSpec& s) {
                  Transformer(s);

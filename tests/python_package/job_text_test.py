@@ -288,6 +288,19 @@ def test_fields_are_changed_one_by_one():
         job.set("workers", numpy.float32(1.5))
 
 
+def test_documents_are_kept_apart_unless_the_job_says_otherwise():
+    from muster._draft import submitted_form
+
+    packings = {None: "WITHIN_DOCUMENTS", "ACROSS_DOCUMENTS": "ACROSS_DOCUMENTS"}
+    for written, submitted in packings.items():
+        sequences = {"path": "/text"} if written is None else {"path": "/text", "packing": written}
+        for part in ("data", "validation"):
+            spec = submitted_form(muster.Job.from_fields({"name": "x", part: {"sequences": sequences}}), "me")
+            assert spec == muster.Job.from_fields(
+                {"name": "x", "owner": "me", part: {"sequences": {"path": "/text", "packing": submitted}}}
+            ).spec
+
+
 def test_a_job_in_the_shape_of_a_config_is_refused_with_what_to_do():
     job = muster.Job.from_fields({"name": "x", "model": {"transformer": {"from": "config.json"}}})
     from muster._draft import submitted_form

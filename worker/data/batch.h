@@ -23,6 +23,11 @@ struct Batch {
   // int32 [B, labels_per_example]: a class, or the next token. With one label per token, the label
   // of tokens[b, t] is the token that follows. -1 means no label, which counts in no loss.
   std::vector<int32_t> labels;
+  // int32 [B, context], where several documents may share the tokens of an example: the position of
+  // each token within its document, 0 at a document's first token in the example and one more at
+  // each of the others. Tokens see those of their own document alone, and a label that belongs to
+  // another document is -1. Empty: the tokens of an example are one document.
+  std::vector<int32_t> positions;
   // f32 [B]: the number to predict, normalised (DatasetInfo::target). `labels` is empty then.
   std::vector<float> targets;
 
@@ -34,6 +39,7 @@ struct Batch {
     values.clear();
     tokens.clear();
     labels.clear();
+    positions.clear();
     targets.clear();
   }
 };

@@ -197,7 +197,8 @@ class Transformer final : public Model, private UnitBoundaries {
     });
   }
 
-  // Whole sequences of at most `context` tokens, with a label in [-1, V) each.
+  // Whole sequences of at most `context` tokens, with a label in [-1, V) each, and either no
+  // positions or those of documents that begin in their sequence.
   absl::Status CheckTokens(const Batch& batch) const {
     const int64_t tokens = batch.tokens.size();
     const int64_t length = batch.examples == 0 ? 0 : tokens / batch.examples;
@@ -213,7 +214,19 @@ class Transformer final : public Model, private UnitBoundaries {
                                                      batch.labels.size(),
                                                      " labels; it must have one each."));
     }
+    const bool has_positions = !batch.positions.empty();
+    if (has_positions && static_cast<int64_t>(batch.positions.size()) != tokens) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("A batch of ", tokens, " tokens has ", batch.positions.size(),
+                       " positions; it must have one each, or none."));
+    }
     for (int64_t i = 0; i < tokens; ++i) {
+      if (has_positions && batch.positions[i] != 0 &&
+          (i % length == 0 || batch.positions[i] != batch.positions[i - 1] + 1)) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "Token ", i, " of a batch is at position ", batch.positions[i],
+            " of its document; it must be at 0, or follow the token before it in its sequence."));
+      }
       if (batch.tokens[i] < 0 || batch.tokens[i] >= shape_.vocabulary) {
         return absl::InvalidArgumentError(absl::StrCat("Token ", i, " of a batch is ",
                                                        batch.tokens[i], "; it must be from 0 to ",

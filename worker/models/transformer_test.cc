@@ -10,6 +10,7 @@
 #include "common/kernels/matmul.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/data/packed_batches_for_testing.h"
 #include "worker/models/local_trainer_for_testing.h"
 #include "worker/models/model_check_for_testing.h"
 #include "worker/nn/gradient_check.h"
@@ -94,6 +95,13 @@ TEST_P(TransformerSettingsTest, GradientsMatchDifferences) {
   CheckModel(*model, RandomBatch(2));
 }
 
+TEST_P(TransformerSettingsTest, GradientsOfPackedDocumentsMatchDifferences) {
+  const auto model = MakeModel(Spec(GetParam()), Sequences());
+  Batch batch = RandomBatch(3);
+  PackDocuments(batch, 1);
+  CheckModel(*model, batch);
+}
+
 TEST_P(TransformerSettingsTest, RecomputationGivesTheSameBits) {
   for (const char* type : {"F32", "BF16", "F16"}) {
     const auto kept = MakeModel(Spec(GetParam()), absl::StrCat("type: ", type), Sequences());
@@ -106,6 +114,107 @@ TEST_P(TransformerSettingsTest, RecomputationGivesTheSameBits) {
       EXPECT_EQ(result.gradients, expected.gradients) << type << " " << recompute;
     }
   }
+}
+
+class PackedDocumentsTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  static constexpr int64_t kLong = 150;
+
+  static std::unique_ptr<const Model> ModelOf(const std::string& compute) {
+    DatasetInfo data = Sequences();
+    data.context = data.labels_per_example = kLong;
+    return MakeModel(absl::StrCat("transformer { layers: 2 width: 24 heads: 2 context: ", kLong,
+                                  " ", GetParam(), " }"),
+                     compute, data);
+  }
+
+  static Batch Packed() {
+    const Philox random(4, "test", "tokens");
+    Batch batch;
+    batch.Clear();
+    batch.examples = 3;
+    for (int64_t i = 0; i < batch.examples * kLong; ++i) {
+      batch.tokens.push_back(static_cast<int32_t>(random.Below(kVocabulary, i)));
+      batch.labels.push_back(static_cast<int32_t>(random.Below(kVocabulary, i, 1)));
+    }
+    PackDocuments(batch, 2);
+    return batch;
+  }
+};
+
+// Loss and gradients of documents that share sequences are the sums over the documents alone.
+TEST_P(PackedDocumentsTest, AreWhatTheyAreAlone) {
+  const Batch packed = Packed();
+  const std::vector<Batch> documents = DocumentsAlone(packed);
+  ASSERT_GT(documents.size(), 6);
+  const struct {
+    const char* type;
+    // Rounding to 16 bits, as in other sums, makes most of the distance.
+    double bound;
+  } cases[] = {{"F32", 1e-5}, {"BF16", 3e-2}, {"F16", 4e-3}};
+  for (const auto& [type, bound] : cases) {
+    for (const char* recompute : {"NONE", "SELECTIVE", "FULL"}) {
+      SCOPED_TRACE(absl::StrCat(type, " ", recompute));
+      const auto model = ModelOf(absl::StrCat("type: ", type, " recompute: ", recompute));
+      const Result together = LossAndGradients(*model, packed);
+      Result alone;
+      for (const Batch& document : documents) {
+        const Result one = LossAndGradients(*model, document);
+        alone.loss += one.loss;
+        alone.correct += one.correct;
+        alone.gradients.resize(one.gradients.size());
+        for (size_t t = 0; t < one.gradients.size(); ++t) {
+          alone.gradients[t].resize(one.gradients[t].size());
+          for (size_t i = 0; i < one.gradients[t].size(); ++i) {
+            alone.gradients[t][i] += one.gradients[t][i];
+          }
+        }
+      }
+      EXPECT_NEAR(together.loss, alone.loss, bound * alone.loss);
+      if (bound <= 1e-5) {
+        EXPECT_EQ(together.correct, alone.correct);
+      }
+      for (size_t t = 0; t < alone.gradients.size(); ++t) {
+        EXPECT_LE(Distance(together.gradients[t], alone.gradients[t]), bound)
+            << model->description().tensors[t].name;
+      }
+    }
+  }
+}
+
+// What a document's tokens are changes neither the loss nor the gradients of others.
+TEST_P(PackedDocumentsTest, DoNotSeeOneAnother) {
+  const auto model = ModelOf("");
+  Batch packed = Packed();
+  // The first document is left without labels, so that only what others see of it counts.
+  int64_t end = 1;
+  while (packed.positions[end] != 0) ++end;
+  for (int64_t t = 0; t < end; ++t) packed.labels[t] = -1;
+  const Result before = LossAndGradients(*model, packed);
+  for (int64_t t = 0; t < end; ++t) packed.tokens[t] = (packed.tokens[t] + 1) % kVocabulary;
+  const Result after = LossAndGradients(*model, packed);
+  EXPECT_EQ(after.loss, before.loss);
+  for (size_t t = 0; t < before.gradients.size(); ++t) {
+    EXPECT_LE(Distance(after.gradients[t], before.gradients[t]), 1e-6);
+  }
+  // Without the border the others see it.
+  packed.positions.clear();
+  EXPECT_NE(LossAndGradients(*model, packed).loss, before.loss);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, PackedDocumentsTest, ::testing::Values(kGpt2, kLlama));
+
+TEST(TransformerTest, RefusesPositionsThatAreNoDocuments) {
+  const auto model = MakeModel(Spec(""), Sequences());
+  const auto message = [&](const std::vector<int32_t>& positions) {
+    Batch batch = RandomBatch(1);
+    batch.positions = positions;
+    return std::string(LocalTrainer(*model, 1).Load(batch).message());
+  };
+  EXPECT_EQ(message({0, 1, 0, 0, 1}), "");
+  EXPECT_THAT(message({0, 1}), HasSubstr("has 2 positions"));
+  EXPECT_THAT(message({1, 2, 0, 0, 1}), HasSubstr("Token 0 of a batch is at position 1"));
+  EXPECT_THAT(message({0, 1, 3, 0, 1}), HasSubstr("Token 2 of a batch is at position 3"));
 }
 
 TEST_P(TransformerSettingsTest, NoExamplesAreNothing) {

@@ -57,6 +57,7 @@ absl::Status JobFileArgument::Read(v1::JobSpec& spec) const {
   MUSTER_RETURN_IF_ERROR(CheckUtf8(spec));
   MUSTER_RETURN_IF_ERROR(ReadModelConfig(spec));
   FillVocabulary(spec);
+  FillPacking(spec);
   return CheckDataHead(spec);
 }
 

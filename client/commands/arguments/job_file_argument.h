@@ -29,8 +29,8 @@ struct JobFileArgument {
   void AddTo(CLI::App& command);
 
   // Reads and changes the job, and adds what a config.json (ReadModelConfig) and the data
-  // (FillVocabulary) say of the model. Errors are those of ReadJobFile, SetJobField,
-  // ReplaceDataPath, CheckUtf8, ReadModelConfig and CheckDataHead.
+  // (FillVocabulary) say of the model, and FillPacking's. Errors are those of ReadJobFile,
+  // SetJobField, ReplaceDataPath, CheckUtf8, ReadModelConfig and CheckDataHead.
   absl::Status Read(v1::JobSpec& spec) const;
 
   // Prints which of the job's data are not on this machine, and what to do, to standard error: the

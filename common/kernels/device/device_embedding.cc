@@ -13,6 +13,7 @@ struct EmbeddingOp {
   int64_t first_position;
   int64_t first_token;
   int64_t vocabulary;
+  const int32_t* token_positions;
   const int32_t* tokens;
   const float* table;
   const float* positions;
@@ -25,7 +26,9 @@ struct EmbeddingOp {
     const int64_t row = tokens[place.row] - first_token;
     if (row >= 0 && row < vocabulary) LoadFloats<N>(table + row * width + place.column, sum);
     if (positions != nullptr) {
-      const int64_t position = first_position + PlaceOf(place.row, context).column;
+      const int64_t position = token_positions != nullptr
+                                   ? token_positions[place.row]
+                                   : first_position + PlaceOf(place.row, context).column;
       float added[N];
       LoadFloats<N>(positions + position * width + place.column, added);
 #pragma unroll
@@ -114,6 +117,31 @@ struct PositionGradientOp {
   }
 };
 
+// The rows of a table, and the values that name rows: value v is row v - first.
+struct TableRows {
+  int64_t first = 0;
+  int64_t rows = 0;
+  int64_t values = 0;
+};
+
+// gradient's rows += the rows of dout [rows, width] that `order`, FillTokenOrder's of their values,
+// gives each.
+void AddRowsInOrder(DeviceStream& stream, int64_t rows, int64_t width, const TableRows& table,
+                    const int32_t* order, const float* dout, float* gradient) {
+  const auto launch = [&](auto kernel) {
+    // No more values occur than there are rows, or values.
+    Launch(stream,
+           {.x = rows < table.values ? rows : table.values,
+            .y = static_cast<int>(CeilDiv(width, kernel.kColumns))},
+           kernel.kShared, kernel);
+  };
+  if (width % 4 == 0 && IsAligned16(dout)) {
+    launch(TableGradientKernel<4>{rows, width, table.first, table.rows, order, dout, gradient});
+  } else {
+    launch(TableGradientKernel<1>{rows, width, table.first, table.rows, order, dout, gradient});
+  }
+}
+
 }  // namespace
 
 void DeviceTokenEmbedding(DeviceStream& stream, const TokenEmbeddingShape& shape,
@@ -123,33 +151,29 @@ void DeviceTokenEmbedding(DeviceStream& stream, const TokenEmbeddingShape& shape
       shape.width % 8 == 0 && IsAligned16(table) && IsAligned16(positions) && IsAligned16(out);
   ForElements(stream, shape.rows * shape.width, packed,
               EmbeddingOp{shape.width, shape.context, shape.first_position, shape.first_token,
-                          shape.vocabulary, tokens, table, positions, out});
+                          shape.vocabulary, shape.token_positions, tokens, table, positions, out});
 }
 
 void DeviceTokenEmbeddingBackward(DeviceStream& stream, const TokenEmbeddingShape& shape,
-                                  const int32_t* order, const float* dout, float* table_gradient,
-                                  float* position_gradient) {
-  // No more tokens occur than there are rows, or tokens.
-  const int64_t tokens = shape.tokens > 0 ? shape.tokens : shape.vocabulary;
-  const LaunchGrid grid = {.x = shape.rows < tokens ? shape.rows : tokens};
-  const auto launch = [&](auto kernel) {
-    LaunchGrid all = grid;
-    all.y = static_cast<int>(CeilDiv(shape.width, kernel.kColumns));
-    Launch(stream, all, kernel.kShared, kernel);
-  };
-  if (shape.width % 4 == 0 && IsAligned16(dout)) {
-    launch(TableGradientKernel<4>{shape.rows, shape.width, shape.first_token, shape.vocabulary,
-                                  order, dout, table_gradient});
-  } else {
-    launch(TableGradientKernel<1>{shape.rows, shape.width, shape.first_token, shape.vocabulary,
-                                  order, dout, table_gradient});
+                                  const EmbeddingTokens& tokens, const float* dout,
+                                  const EmbeddingGradients& gradients) {
+  const int64_t rows = shape.rows;
+  AddRowsInOrder(stream, rows, shape.width,
+                 {.first = shape.first_token,
+                  .rows = shape.vocabulary,
+                  .values = shape.tokens > 0 ? shape.tokens : shape.vocabulary},
+                 tokens.order, dout, gradients.table);
+  if (gradients.positions == nullptr) return;
+  if (shape.token_positions != nullptr) {
+    AddRowsInOrder(stream, rows, shape.width, {.rows = shape.context, .values = shape.context},
+                   tokens.position_order, dout, gradients.positions);
+    return;
   }
-  if (position_gradient == nullptr) return;
-  float* const first = position_gradient + shape.first_position * shape.width;
-  const int64_t positions = shape.context < shape.rows ? shape.context : shape.rows;
+  float* const first = gradients.positions + shape.first_position * shape.width;
+  const int64_t positions = shape.context < rows ? shape.context : rows;
   ForElements(stream, positions * shape.width,
               shape.width % 8 == 0 && IsAligned16(dout) && IsAligned16(first),
-              PositionGradientOp{shape.rows, shape.width, shape.context, dout, first});
+              PositionGradientOp{rows, shape.width, shape.context, dout, first});
 }
 
 }  // namespace muster

@@ -5,6 +5,7 @@
 
 #include "absl/types/span.h"
 #include "common/kernels/device/device_sizes.h"
+#include "common/kernels/transformer/op_arrays.h"
 #include "common/kernels/transformer/token_embedding.h"
 
 namespace muster {
@@ -27,12 +28,12 @@ void DeviceTokenEmbedding(DeviceStream& stream, const TokenEmbeddingShape& shape
 void FillTokenOrder(absl::Span<const int32_t> tokens, absl::Span<int32_t> counts,
                     absl::Span<int32_t> order);
 
-// table_gradient[token] += dout's rows of the token, position_gradient[position] += dout's rows at
-// the position (null: not made), in f32 and one order. `order` is FillTokenOrder's, in device
-// memory.
+// The table's gradient of each token += dout's rows of the token, that of each position (null: not
+// made) += dout's rows at the position, in f32 and one order. Orders are FillTokenOrder's, in
+// device memory.
 void DeviceTokenEmbeddingBackward(DeviceStream& stream, const TokenEmbeddingShape& shape,
-                                  const int32_t* order, const float* dout, float* table_gradient,
-                                  float* position_gradient);
+                                  const EmbeddingTokens& tokens, const float* dout,
+                                  const EmbeddingGradients& gradients);
 
 }  // namespace muster
 

@@ -12,6 +12,7 @@ struct RotaryOp {
 
   int64_t context;
   int64_t first_position;
+  const int32_t* token_positions;
   int64_t heads;
   int64_t half;
   int64_t stride;
@@ -23,7 +24,9 @@ struct RotaryOp {
   MUSTER_DEVICE void Do(int64_t i) const {
     const Place in_head = PlaceOf(i, half);
     const Place head = PlaceOf(in_head.row, heads);
-    const int64_t position = first_position + PlaceOf(head.row, context).column;
+    const int64_t position = token_positions != nullptr
+                                 ? token_positions[head.row]
+                                 : first_position + PlaceOf(head.row, context).column;
     const float* cosines = table + position * 2 * half + in_head.column;
     T* low = x + head.row * stride + head.column * 2 * half + in_head.column;
     float cosine[N], sine[N], a[N], b[N];
@@ -51,8 +54,8 @@ void Turn(DeviceStream& stream, const RotaryShape& shape, DType type, const floa
     const bool packed =
         half % 8 == 0 && shape.stride % 8 == 0 && IsAligned16(table) && IsAligned16(x);
     ForElements(stream, shape.rows * shape.heads * half, packed,
-                RotaryOp<T>{shape.context, shape.first_position, shape.heads, half, shape.stride,
-                            direction, table, static_cast<T*>(x)});
+                RotaryOp<T>{shape.context, shape.first_position, shape.token_positions, shape.heads,
+                            half, shape.stride, direction, table, static_cast<T*>(x)});
   });
 }
 

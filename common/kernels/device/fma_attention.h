@@ -50,13 +50,13 @@ struct FmaAttentionKernel {
       largest[i] = -Infinity();
       sum[i] = 0;
     }
-    for (int64_t k0 = 0; k0 < end; k0 += kSide) {
+    for (int64_t k0 = place.FirstKey(b, q0) / kSide * kSide; k0 < end; k0 += kSide) {
       ReadTile<kSide, kD>(passing, qkv + place.Key(b, kv), place.qkv_stride, k0, place.T, place.D);
       kept.template Draw<kThreads>(dropout, place, b, h, q0, k0);
       SyncBlock();
       Square<kSide> s;
       s.template Product<kD>(queries, passing);
-      Softmax(q0, k0, kept, s, largest, sum, o);
+      Softmax(b, q0, k0, kept, s, largest, sum, o);
       s.Write(probabilities);
       SyncBlock();
       ReadTile<kSide, kD>(passing, qkv + place.Value(b, kv), place.qkv_stride, k0, place.T,
@@ -76,16 +76,18 @@ struct FmaAttentionKernel {
     o.Write(out + place.Out(b, h), place.out_stride, q0, place.T, place.D);
   }
 
-  MUSTER_DEVICE void Softmax(int64_t q0, int64_t k0, const Kept& kept, Square<kSide>& s,
+  MUSTER_DEVICE void Softmax(int b, int64_t q0, int64_t k0, const Kept& kept, Square<kSide>& s,
                              float (&largest)[Square<kSide>::kEach],
                              float (&sum)[Square<kSide>::kEach], RowSums<kSide, kD>& o) const {
     constexpr int kEach = Square<kSide>::kEach;
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
+      const int64_t query = q0 + Square<kSide>::Row(i), first = place.FirstKey(b, query);
       float row_largest = largest[i];
 #pragma unroll
       for (int j = 0; j < kEach; ++j) {
-        if (k0 + Square<kSide>::Column(j) > q0 + Square<kSide>::Row(i)) s.v[i][j] = -Infinity();
+        const int64_t key = k0 + Square<kSide>::Column(j);
+        if (key > query || key < first) s.v[i][j] = -Infinity();
         row_largest = Max(s.v[i][j], row_largest);
       }
       // Over the 16 threads of the row, which are half a warp.
@@ -93,16 +95,17 @@ struct FmaAttentionKernel {
       for (int mask = 8; mask > 0; mask /= 2) {
         row_largest = Max(row_largest, ShuffleXor(row_largest, mask));
       }
+      const float base = NumberOr0(row_largest);
       float row_sum = 0;
 #pragma unroll
       for (int j = 0; j < kEach; ++j) {
-        s.v[i][j] = Exp((s.v[i][j] - row_largest) * place.scale);
+        s.v[i][j] = Exp((s.v[i][j] - base) * place.scale);
         row_sum += s.v[i][j];
         s.v[i][j] *= kept.Factor(dropout, Square<kSide>::Row(i), Square<kSide>::Column(j));
       }
 #pragma unroll
       for (int mask = 8; mask > 0; mask /= 2) row_sum += ShuffleXor(row_sum, mask);
-      const float correction = Exp((largest[i] - row_largest) * place.scale);
+      const float correction = Exp((largest[i] - base) * place.scale);
       o.Scale(i, correction);
       sum[i] = sum[i] * correction + row_sum;
       largest[i] = row_largest;
@@ -154,8 +157,14 @@ struct FmaKeyGradientKernel {
     RowSums<kSide, kD> dk, dv;
     dk.Clear();
     dv.Clear();
+    int64_t ends[Square<kSide>::kEach];
+#pragma unroll
+    for (int i = 0; i < Square<kSide>::kEach; ++i) {
+      ends[i] = place.EndOfQueries(b, Min64(k0 + Square<kSide>::Row(i), place.T - 1));
+    }
+    const int64_t end = place.EndOfQueries(b, Min64(k0 + kSide, place.T) - 1);
     for (int h = kv * group; h < (kv + 1) * group; ++h) {
-      for (int64_t q0 = k0; q0 < place.T; q0 += kSide) {
+      for (int64_t q0 = k0; q0 < end; q0 += kSide) {
         ReadTile<kSide, kD>(queries, arrays.qkv + place.Query(b, h), place.qkv_stride, q0, place.T,
                             place.D);
         ReadTile<kSide, kD>(dout, arrays.dout + place.Out(b, h), place.out_stride, q0, place.T,
@@ -177,7 +186,7 @@ struct FmaKeyGradientKernel {
           for (int j = 0; j < Square<kSide>::kEach; ++j) {
             const int column = Square<kSide>::Column(j);
             const int64_t query = q0 + column;
-            const bool seen = k0 + Square<kSide>::Row(i) <= query && query < place.T;
+            const bool seen = k0 + Square<kSide>::Row(i) <= query && query < ends[i];
             const float factor = kept.Factor(dropout, column, Square<kSide>::Row(i));
             p.v[i][j] = seen ? Exp(p.v[i][j] * place.scale - logsumexp[column]) : 0.0f;
             ds.v[i][j] = seen ? p.v[i][j] * (factor * ds.v[i][j] - delta[column]) : 0.0f;
@@ -242,7 +251,7 @@ struct FmaQueryGradientKernel {
     }
     RowSums<kSide, kD> dq;
     dq.Clear();
-    for (int64_t k0 = 0; k0 < end; k0 += kSide) {
+    for (int64_t k0 = place.FirstKey(b, q0) / kSide * kSide; k0 < end; k0 += kSide) {
       ReadTile<kSide, kD>(keys, arrays.qkv + place.Key(b, kv), place.qkv_stride, k0, place.T,
                           place.D);
       ReadTile<kSide, kD>(values, arrays.qkv + place.Value(b, kv), place.qkv_stride, k0, place.T,
@@ -254,10 +263,11 @@ struct FmaQueryGradientKernel {
       ds.template Product<kD>(dout, values);
 #pragma unroll
       for (int i = 0; i < Square<kSide>::kEach; ++i) {
+        const int64_t query = q0 + Square<kSide>::Row(i), first = place.FirstKey(b, query);
 #pragma unroll
         for (int j = 0; j < Square<kSide>::kEach; ++j) {
-          const int64_t query = q0 + Square<kSide>::Row(i);
-          const bool seen = k0 + Square<kSide>::Column(j) <= query && query < place.T;
+          const int64_t key = k0 + Square<kSide>::Column(j);
+          const bool seen = first <= key && key <= query && query < place.T;
           const float factor =
               kept.Factor(dropout, Square<kSide>::Row(i), Square<kSide>::Column(j));
           const float p = seen ? Exp(s.v[i][j] * place.scale - logsumexp[i]) : 0.0f;

@@ -20,6 +20,8 @@ struct ResolvedAttentionShape {
   // Of products of queries and keys, natural and for powers of two.
   float scale;
   float scale_log2;
+  // AttentionShape's.
+  const int32_t* token_positions;
 
   MUSTER_DEVICE int KeyHeadOf(int h) const { return h / (H / KV); }
   // Of token 0 of sequence b: its queries of head h, and keys and values of key-value head kv.
@@ -33,6 +35,29 @@ struct ResolvedAttentionShape {
     return b * T * out_stride + static_cast<int64_t>(h) * D;
   }
   MUSTER_DEVICE int64_t Rows(int b, int h) const { return (static_cast<int64_t>(b) * H + h) * T; }
+
+  // Returns the first key that query t of sequence b sees; it never falls as t grows. From T on: of
+  // the last query.
+  MUSTER_DEVICE int64_t FirstKey(int b, int64_t t) const {
+    if (token_positions == nullptr) return 0;
+    const int64_t query = Min64(t, T - 1);
+    return query - token_positions[b * T + query];
+  }
+  // Returns the query behind the last one that sees the key, which is at most T - 1. Halves what is
+  // left of the sequence: first keys never fall.
+  MUSTER_DEVICE int64_t EndOfQueries(int b, int64_t key) const {
+    if (token_positions == nullptr) return T;
+    int64_t seeing = key, end = T;
+    while (end - seeing > 1) {
+      const int64_t middle = seeing + (end - seeing) / 2;
+      if (FirstKey(b, middle) <= key) {
+        seeing = middle;
+      } else {
+        end = middle;
+      }
+    }
+    return end;
+  }
 };
 
 constexpr float kLog2E = 1.4426950408889634f;
@@ -49,7 +74,8 @@ inline ResolvedAttentionShape PlaceOf(const AttentionShape& shape) {
       .qkv_stride = shape.qkv_stride != 0 ? shape.qkv_stride : (shape.H + 2 * shape.KV) * shape.D,
       .out_stride = shape.out_stride != 0 ? shape.out_stride : shape.H * shape.D,
       .scale = scale,
-      .scale_log2 = scale * kLog2E};
+      .scale_log2 = scale * kLog2E,
+      .token_positions = shape.token_positions};
 }
 
 // Whether heads can be read by 16-byte chunks of 16-bit elements, as tensor cores' kernels do.

@@ -63,14 +63,16 @@ struct TensorAttentionKernel {
     const T* const keys = qkv + place.Key(b, place.KeyHeadOf(h));
     const T* const values = qkv + place.Value(b, place.KeyHeadOf(h));
     const int64_t end = Min64(q0 + kQueries, place.T);
-    const int tiles = static_cast<int>((end + kKeys - 1) / kKeys);
+    // From the tile on that holds the first key of the first query.
+    const int64_t begin = place.FirstKey(b, q0) / kKeys * kKeys;
+    const int tiles = static_cast<int>((end - begin + kKeys - 1) / kKeys);
 
     CopyTile<kQueries, kD, kThreads>(query_tile, qkv + place.Query(b, h), stride, q0, place.T,
                                      place.D);
-    KeptFor(0).template Draw<kThreads>(dropout, place, b, h, q0, 0);
-    CopyTile<kKeys, kD, kThreads>(key_tiles, keys, stride, 0, place.T, place.D);
+    KeptFor(0).template Draw<kThreads>(dropout, place, b, h, q0, begin);
+    CopyTile<kKeys, kD, kThreads>(key_tiles, keys, stride, begin, place.T, place.D);
     CommitCopies();
-    CopyTile<kKeys, kD, kThreads>(value_tiles, values, stride, 0, place.T, place.D);
+    CopyTile<kKeys, kD, kThreads>(value_tiles, values, stride, begin, place.T, place.D);
     CommitCopies();
 
     const int first_row = WarpIndex() * kWarpQueries;
@@ -83,7 +85,7 @@ struct TensorAttentionKernel {
     }
     uint32_t q[kQueriesInRegisters ? kRowTiles : 1][kQueriesInRegisters ? kD / 16 : 1][4];
     for (int tile = 0; tile < tiles; ++tile) {
-      const int64_t k0 = static_cast<int64_t>(tile) * kKeys;
+      const int64_t k0 = begin + static_cast<int64_t>(tile) * kKeys;
       const T* const key_tile = key_tiles + tile % 2 * kKeys * kPitch<kD>;
       const T* const value_tile = value_tiles + tile % 2 * kKeys * kPitch<kD>;
       // All but the values of this tile are there.
@@ -110,7 +112,7 @@ struct TensorAttentionKernel {
       Scores(query_tile, first_row, key_tile, q, s);
 #pragma unroll
       for (int m = 0; m < kRowTiles; ++m) {
-        Softmax(q0 + first_row + 16 * m, k0, s[m], rows[m]);
+        Softmax(b, q0 + first_row + 16 * m, k0, s[m], rows[m]);
         if constexpr (kDrops) Drop(KeptFor(tile), first_row + 16 * m, s[m]);
       }
       // All but the next keys are there.
@@ -173,9 +175,23 @@ struct TensorAttentionKernel {
   }
 
   // Turns scores of rows from `row0` on and keys from `k0` on into probabilities.
-  MUSTER_DEVICE void Softmax(int64_t row0, int64_t k0, Accumulator<kKeyTiles>& s,
+  MUSTER_DEVICE void Softmax(int b, int64_t row0, int64_t k0, Accumulator<kKeyTiles>& s,
                              Rows& rows) const {
     const int lane = LaneIndex();
+    if (place.token_positions != nullptr) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int first = static_cast<int>(place.FirstKey(b, row0 + lane / 4 + half * 8) - k0);
+        if (first <= 0) continue;
+#pragma unroll
+        for (int n = 0; n < kKeyTiles; ++n) {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            if (n * 8 + lane % 4 * 2 + i < first) s.v[n][2 * half + i] = -Infinity();
+          }
+        }
+      }
+    }
     if (k0 + kKeys - 1 > row0) {
       const int seen = static_cast<int>(row0 - k0) + lane / 4;
 #pragma unroll
@@ -195,9 +211,9 @@ struct TensorAttentionKernel {
       }
       largest = Max(largest, ShuffleXor(largest, 1));
       largest = Max(largest, ShuffleXor(largest, 2));
-      // Every row sees key 0, so that `largest` is a number from the first tile on.
-      const float correction = Exp2((rows.largest[half] - largest) * place.scale_log2);
-      const float shift = largest * place.scale_log2;
+      const float base = NumberOr0(largest);
+      const float correction = Exp2((rows.largest[half] - base) * place.scale_log2);
+      const float shift = base * place.scale_log2;
       float sum = 0;
 #pragma unroll
       for (int n = 0; n < kKeyTiles; ++n) {

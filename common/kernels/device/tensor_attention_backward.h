@@ -81,9 +81,10 @@ struct TensorKeyGradientKernel {
     const int part = BlockX() % Tiles::kParts;
     const int64_t k0 = static_cast<int64_t>(BlockX() / Tiles::kParts) * kKeys;
     const int group = place.H / place.KV;
-    // Of one head, from the tile on that holds query k0.
+    // Of one head, from the tile on that holds query k0 to the last query that sees a key of these.
     const int first = static_cast<int>(k0 / kQueries);
-    const int per_head = static_cast<int>((place.T + kQueries - 1) / kQueries) - first;
+    const int64_t end = place.EndOfQueries(b, Min64(k0 + kKeys, place.T) - 1);
+    const int per_head = static_cast<int>((end + kQueries - 1) / kQueries) - first;
     const int tiles = per_head * group;
 
     CopyTile<kKeys, kD, kThreads>(key_tile, arrays.qkv + place.Key(b, kv), place.qkv_stride, k0,
@@ -94,6 +95,13 @@ struct TensorKeyGradientKernel {
     CommitCopies();
 
     const int row = WarpIndex() * 16;
+    // Of the queries that see this lane's keys.
+    int ends[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int64_t key = k0 + row + LaneIndex() / 4 + half * 8;
+      ends[half] = static_cast<int>(place.EndOfQueries(b, Min64(key, place.T - 1)));
+    }
     Accumulator<Tiles::kColumns / 8> dk, dv;
     dk.Clear();
     dv.Clear();
@@ -112,7 +120,7 @@ struct TensorKeyGradientKernel {
       ds.Clear();
       AddProductOfRows<kD>(key_tile, row, now.queries, p);
       AddProductOfRows<kD>(value_tile, row, now.dout, ds);
-      Probabilities(now, k0, row, q0, p, ds);
+      Probabilities(now, k0, row, q0, ends, p, ds);
       AddProduct<kD>(p, now.dout, part * Tiles::kColumns, dv);
       AddProduct<kD>(ds, now.queries, part * Tiles::kColumns, dk);
       // The next round writes over what passed by before this one.
@@ -153,7 +161,7 @@ struct TensorKeyGradientKernel {
   // p becomes probabilities as they were multiplied with values, ds, which holds v doᵀ, the scores'
   // gradients; of the block's keys from k0 on the warp's 16 from `row` on.
   MUSTER_DEVICE void Probabilities(const Passing& now, int64_t k0, int row, int64_t q0,
-                                   Accumulator<kQueryTiles>& p,
+                                   const int (&ends)[2], Accumulator<kQueryTiles>& p,
                                    Accumulator<kQueryTiles>& ds) const {
     const int lane = LaneIndex();
     const int64_t key0 = k0 + row;
@@ -168,17 +176,18 @@ struct TensorKeyGradientKernel {
         p.v[n][i] *= factor;
       }
     }
-    // Elsewhere every query sees every key.
-    if (key0 + 15 <= q0 && q0 + kQueries <= place.T) return;
+    // Elsewhere every query sees this lane's keys.
+    if (key0 + 15 <= q0 && q0 + kQueries <= ends[0]) return;
     // Of columns, those of queries that see this lane's keys.
     const int first = static_cast<int>(key0 - q0) + lane / 4;
-    const int end = static_cast<int>(Min64(place.T - q0, kQueries));
 #pragma unroll
     for (int n = 0; n < kQueryTiles; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int column = n * 8 + lane % 4 * 2 + i % 2;
-        if (column < first + i / 2 * 8 || column >= end) p.v[n][i] = ds.v[n][i] = 0;
+        if (column < first + i / 2 * 8 || column >= ends[i / 2] - q0) {
+          p.v[n][i] = ds.v[n][i] = 0;
+        }
       }
     }
   }
@@ -213,14 +222,16 @@ struct TensorQueryGradientKernel {
     const int64_t q0 = static_cast<int64_t>((GridX() - 1 - BlockX()) / Tiles::kParts) * kQueries;
     const T* const keys = arrays.qkv + place.Key(b, place.KeyHeadOf(h));
     const T* const values = arrays.qkv + place.Value(b, place.KeyHeadOf(h));
-    const int tiles = static_cast<int>((Min64(q0 + kQueries, place.T) + kKeys - 1) / kKeys);
+    // From the tile on that holds the first key of the first query.
+    const int64_t begin = place.FirstKey(b, q0) / kKeys * kKeys;
+    const int tiles = static_cast<int>((Min64(q0 + kQueries, place.T) - begin + kKeys - 1) / kKeys);
 
     CopyTile<kQueries, kD, kThreads>(query_tile, arrays.qkv + place.Query(b, h), place.qkv_stride,
                                      q0, place.T, place.D);
     CopyTile<kQueries, kD, kThreads>(dout_tile, arrays.dout + place.Out(b, h), place.out_stride, q0,
                                      place.T, place.D);
-    Fetch(passing, keys, values, 0);
-    KeptFor(0).template Draw<kThreads>(dropout, place, b, h, q0, 0);
+    Fetch(passing, keys, values, begin);
+    KeptFor(0).template Draw<kThreads>(dropout, place, b, h, q0, begin);
     CommitCopies();
 
     const int row = WarpIndex() * 16;
@@ -236,7 +247,7 @@ struct TensorQueryGradientKernel {
     Accumulator<Tiles::kColumns / 8> dq;
     dq.Clear();
     for (int tile = 0; tile < tiles; ++tile) {
-      const int64_t k0 = static_cast<int64_t>(tile) * kKeys;
+      const int64_t k0 = begin + static_cast<int64_t>(tile) * kKeys;
       const T* const key_tile = passing + tile % 2 * 2 * kKeys * kPitch<kD>;
       const T* const value_tile = key_tile + kKeys * kPitch<kD>;
       if (tile + 1 < tiles) {
@@ -251,7 +262,7 @@ struct TensorQueryGradientKernel {
       ds.Clear();
       AddProductOfRows<kD>(query_tile, row, key_tile, s);
       AddProductOfRows<kD>(dout_tile, row, value_tile, ds);
-      ScoreGradients(KeptFor(tile), q0, row, k0, shift, delta, s, ds);
+      ScoreGradients(KeptFor(tile), b, q0, row, k0, shift, delta, s, ds);
       AddProduct<kD>(ds, key_tile, part * Tiles::kColumns, dq);
       SyncBlock();
     }
@@ -271,7 +282,7 @@ struct TensorQueryGradientKernel {
                                   place.D);
   }
 
-  MUSTER_DEVICE void ScoreGradients(const Kept& kept, int64_t q0, int row, int64_t k0,
+  MUSTER_DEVICE void ScoreGradients(const Kept& kept, int b, int64_t q0, int row, int64_t k0,
                                     const float (&shift)[2], const float (&delta)[2],
                                     const Accumulator<kKeyTiles>& s,
                                     Accumulator<kKeyTiles>& ds) const {
@@ -287,7 +298,21 @@ struct TensorQueryGradientKernel {
                      (factor * ds.v[n][i] - delta[i / 2]);
       }
     }
-    // Elsewhere every query sees every key. What is behind the last query is not written.
+    if (place.token_positions != nullptr) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int first = static_cast<int>(place.FirstKey(b, query0 + lane / 4 + half * 8) - k0);
+        if (first <= 0) continue;
+#pragma unroll
+        for (int n = 0; n < kKeyTiles; ++n) {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            if (n * 8 + lane % 4 * 2 + i < first) ds.v[n][2 * half + i] = 0;
+          }
+        }
+      }
+    }
+    // Elsewhere every query sees every key before it. What is behind the last query is not written.
     if (k0 + kKeys - 1 <= query0) return;
     const int seen = static_cast<int>(query0 - k0) + lane / 4;
 #pragma unroll

@@ -103,7 +103,10 @@ void RotaryLoop(const RotaryShape& shape, const float* table, float direction, i
                 int64_t end, T* x) {
   const int64_t half = shape.head_dim / 2;
   for (int64_t r = begin; r < end; ++r) {
-    const float* cosines = table + (shape.first_position + r % shape.context) * shape.head_dim;
+    const int64_t position = shape.token_positions != nullptr
+                                 ? shape.token_positions[r]
+                                 : shape.first_position + r % shape.context;
+    const float* cosines = table + position * shape.head_dim;
     const float* sines = cosines + half;
     for (int64_t h = 0; h < shape.heads; ++h) {
       T* low = x + r * shape.stride + h * shape.head_dim;

@@ -37,6 +37,12 @@ struct AttentionShape {
   int64_t out_stride = 0;
   // What products of queries and keys are multiplied by; 0: 1 / √D.
   float scale = 0;
+  // The position of each token within its document, [B, T], where documents share a sequence: 0 at
+  // a document's first token, and one more at each of the others. Query t then sees the keys of its
+  // own document alone, [t - position, t], and tiles that no query of theirs sees are passed over.
+  // Null: a sequence is one document. A sequence's first position is 0. Read by Attention and
+  // AttentionBackward.
+  const int32_t* token_positions = nullptr;
 };
 
 // Dropout of the probabilities, after the softmax: a row's sum is that of all. Keys of query t of
@@ -52,8 +58,8 @@ struct AttentionDropout {
   int64_t heads = 0;
 };
 
-// out = dropout(softmax(scale · q kᵀ, causal)) · v, laid out [B · T, H · D]; logsumexp[b, h, t]
-// (f32, [B, H, T]) for backward, null where there is none.
+// out = dropout(softmax(scale · q kᵀ, causal, of one document)) · v, laid out [B · T, H · D];
+// logsumexp[b, h, t] (f32, [B, H, T]) for backward, null where there is none.
 template <typename T>
 void Attention(const AttentionShape& shape, const T* qkv, T* out, float* logsumexp,
                const AttentionDropout& dropout = {});

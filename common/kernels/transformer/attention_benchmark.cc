@@ -1,5 +1,5 @@
-// Causal attention in GFLOP/s, counting what lies at and below the diagonal: 2 products forward, 5
-// backward. Compare with gemm_benchmark's of the same threads.
+// Causal attention in GFLOP/s, counting what lies at and below the diagonal, within documents: 2
+// products forward, 5 backward. Compare with gemm_benchmark's of the same threads.
 #include <string>
 #include <vector>
 
@@ -15,12 +15,15 @@ namespace {
 struct Model {
   const char* name;
   AttentionShape shape;
+  // Documents of one length that share each sequence.
+  int64_t documents = 1;
 };
 const Model kModels[] = {
     {"small_256", {.B = 8, .T = 256, .H = 6, .KV = 6, .D = 64}},
     {"gpt2_64", {.B = 4, .T = 64, .H = 12, .KV = 12, .D = 64}},
     {"gpt2_1024", {.B = 1, .T = 1024, .H = 12, .KV = 12, .D = 64}},
     {"grouped_4096", {.B = 1, .T = 4096, .H = 8, .KV = 2, .D = 128}},
+    {"grouped_4096_packed_16", {.B = 1, .T = 4096, .H = 8, .KV = 2, .D = 128}, 16},
     {"narrow_512", {.B = 2, .T = 512, .H = 8, .KV = 8, .D = 32}},
 };
 
@@ -33,13 +36,27 @@ std::vector<T> Filled(int64_t n) {
   return values;
 }
 
-double Flops(const AttentionShape& s, int products) {
-  return products * 1e-9 * s.B * s.H * s.D * s.T * (s.T + 1);
+double Flops(const Model& model, int products) {
+  const AttentionShape& s = model.shape;
+  return products * 1e-9 * s.B * s.H * s.D * s.T * (s.T / model.documents + 1);
+}
+
+// Of the model's documents, which the shape then has; empty where sequences are one document.
+std::vector<int32_t> SetPositions(const Model& model, AttentionShape& shape) {
+  if (model.documents == 1) return {};
+  std::vector<int32_t> positions(shape.B * shape.T);
+  for (size_t i = 0; i < positions.size(); ++i) {
+    positions[i] = static_cast<int32_t>(i % (shape.T / model.documents));
+  }
+  shape.token_positions = positions.data();
+  return positions;
 }
 
 template <typename T>
-void Forward(benchmark::State& state, const AttentionShape& s) {
+void Forward(benchmark::State& state, const Model& model) {
   SetComputeThreads(static_cast<int>(state.range(0)));
+  AttentionShape s = model.shape;
+  const std::vector<int32_t> positions = SetPositions(model, s);
   const auto qkv = Filled<T>(s.B * s.T * (s.H + 2 * s.KV) * s.D);
   std::vector<T> out(s.B * s.T * s.H * s.D);
   std::vector<float> logsumexp(s.B * s.H * s.T);
@@ -49,12 +66,14 @@ void Forward(benchmark::State& state, const AttentionShape& s) {
   }
   SetComputeThreads(1);
   state.counters["GFLOP/s"] =
-      benchmark::Counter(Flops(s, 2), benchmark::Counter::kIsIterationInvariantRate);
+      benchmark::Counter(Flops(model, 2), benchmark::Counter::kIsIterationInvariantRate);
 }
 
 template <typename T>
-void Backward(benchmark::State& state, const AttentionShape& s) {
+void Backward(benchmark::State& state, const Model& model) {
   SetComputeThreads(static_cast<int>(state.range(0)));
+  AttentionShape s = model.shape;
+  const std::vector<int32_t> positions = SetPositions(model, s);
   const auto qkv = Filled<T>(s.B * s.T * (s.H + 2 * s.KV) * s.D);
   const auto dout = Filled<T>(s.B * s.T * s.H * s.D);
   std::vector<T> out(dout.size()), dqkv(qkv.size());
@@ -66,7 +85,7 @@ void Backward(benchmark::State& state, const AttentionShape& s) {
   }
   SetComputeThreads(1);
   state.counters["GFLOP/s"] =
-      benchmark::Counter(Flops(s, 5), benchmark::Counter::kIsIterationInvariantRate);
+      benchmark::Counter(Flops(model, 5), benchmark::Counter::kIsIterationInvariantRate);
 }
 
 template <typename T>
@@ -77,8 +96,8 @@ void Register(const Model& model, const char* type) {
         ->Arg(2)
         ->UseRealTime();
   };
-  add("forward", [model](benchmark::State& state) { Forward<T>(state, model.shape); });
-  add("backward", [model](benchmark::State& state) { Backward<T>(state, model.shape); });
+  add("forward", [model](benchmark::State& state) { Forward<T>(state, model); });
+  add("backward", [model](benchmark::State& state) { Backward<T>(state, model); });
 }
 
 [[maybe_unused]] const int kRegistered = [] {

@@ -14,8 +14,9 @@
 //
 // Keys go by panels of 64, kept transposed, so that a product of queries and keys runs along keys:
 // a panel of keys or values (16 KiB for D = 64) stays in the first-level cache while the row blocks
-// of a tile of queries pass over it. Row blocks of six queries stop at the diagonal: what lies
-// beyond is neither computed nor read, but for the rest of a vector.
+// of a tile of queries pass over it. Row blocks of six queries begin with the panel of the first
+// key that their first query sees, and stop at the diagonal: what lies beyond is neither computed
+// nor read, but for the rest of a vector.
 //
 // Forward, for a tile of queries and runs of kAttentionRun keys: s = q kᵀ (q scaled); per row the
 // new maximum m', p = e^(s - m'); sums and output so far times e^(m - m'); o += f p v, f being
@@ -48,6 +49,15 @@ MUSTER_ALWAYS_INLINE HeadLayout LayoutOf(const AttentionShape& shape) {
 MUSTER_ALWAYS_INLINE int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 MUSTER_ALWAYS_INLINE int64_t Larger(int64_t a, int64_t b) { return a > b ? a : b; }
 MUSTER_ALWAYS_INLINE int64_t RoundUp16(int64_t n) { return (n + 15) / 16 * 16; }
+
+// The first key that query t of sequence b sees; it never falls as t grows. And where its panel
+// begins.
+MUSTER_ALWAYS_INLINE int64_t FirstKey(const AttentionShape& shape, int64_t b, int64_t t) {
+  return shape.token_positions == nullptr ? 0 : t - shape.token_positions[b * shape.T + t];
+}
+MUSTER_ALWAYS_INLINE int64_t FirstPanel(const AttentionShape& shape, int64_t b, int64_t t) {
+  return FirstKey(shape, b, t) / kKeyPanel * kKeyPanel;
+}
 
 // Asks for rows of D elements to be brought near: heads lie in rows of many kilobytes, across whose
 // pages the machine does not look ahead itself.
@@ -106,24 +116,33 @@ void FillZero(int64_t n, float* x) {
   ForVec16(n, [&](int64_t i, int64_t count) { StoreUpTo(Vec16{}, count, x + i); });
 }
 
-// One row's step of online softmax: s[0, count) becomes p, zeros follow up to `padded` (a multiple
-// of 16).
+// Lanes [first, count) of those from 0 on.
+MUSTER_ALWAYS_INLINE Int16x32 LanesBetween(int64_t first, int64_t count) {
+  return first <= 0 ? FirstLanes(count) : FirstLanes(count) & ~FirstLanes(first);
+}
+
+// One row's step of online softmax: s[first, count) becomes p, with zeros before it and up to
+// `padded` (a multiple of 16).
 struct SoftmaxRow {
   float largest;
   float sum;
 };
 
 // Returns what earlier sums and outputs are to be multiplied by.
-MUSTER_ALWAYS_INLINE float SoftmaxStep(int64_t count, int64_t padded, float* s, SoftmaxRow* row) {
+MUSTER_ALWAYS_INLINE float SoftmaxStep(int64_t first, int64_t count, int64_t padded, float* s,
+                                       SoftmaxRow* row) {
+  const int64_t begin = first / kVec16 * kVec16;
   Vec16 largest = Splat(row->largest);
-  for (int64_t i = 0; i < count; i += kVec16) {
-    const Vec16 value = Select(FirstLanes(count - i), Load16(s + i), largest);
+  for (int64_t i = begin; i < count; i += kVec16) {
+    const Vec16 value = Select(LanesBetween(first - i, count - i), Load16(s + i), largest);
     largest = Max16(value, largest);
   }
   const float new_largest = MaxOf16(largest);
   Vec16 sum = {};
-  for (int64_t i = 0; i < padded; i += kVec16) {
-    const Vec16 p = Select(FirstLanes(count - i), Exp16(Load16(s + i) - new_largest), Vec16{});
+  FillZero(begin, s);
+  for (int64_t i = begin; i < padded; i += kVec16) {
+    const Vec16 p =
+        Select(LanesBetween(first - i, count - i), Exp16(Load16(s + i) - new_largest), Vec16{});
     Store16(p, s + i);
     sum += p;
   }
@@ -161,7 +180,9 @@ void AttentionLoop(const AttentionShape& shape, const AttentionDropout& dropout,
   const HeadLayout layout = LayoutOf(shape);
   const int64_t D = shape.D, padded_D = layout.padded_D;
   const int64_t kv = h / (shape.H / shape.KV);
-  const int64_t keys = PaddedKeys(end);
+  // Keys from here on are packed.
+  const int64_t first = FirstPanel(shape, b, begin);
+  const int64_t keys = PaddedKeys(end - first);
   float* kt = scratch;
   float* v = kt + keys * padded_D;
   float* q = v + keys * padded_D;
@@ -170,12 +191,12 @@ void AttentionLoop(const AttentionShape& shape, const AttentionDropout& dropout,
   SoftmaxRow rows[kQueryTile];
 
   const T* tokens = qkv + b * shape.T * layout.qkv_stride;
-  const T* key_rows = tokens + (shape.H + kv) * D;
+  const T* key_rows = tokens + first * layout.qkv_stride + (shape.H + kv) * D;
   // v's place holds the keys until they are transposed.
-  CopyRows(end, D, key_rows, layout.qkv_stride, 1, padded_D, v);
-  FillZero((keys - end) * padded_D, v + end * padded_D);
+  CopyRows(end - first, D, key_rows, layout.qkv_stride, 1, padded_D, v);
+  FillZero((keys - end + first) * padded_D, v + (end - first) * padded_D);
   TransposeToPanels(keys, padded_D, v, kt);
-  CopyRows(end, D, key_rows + shape.KV * D, layout.qkv_stride, 1, padded_D, v);
+  CopyRows(end - first, D, key_rows + shape.KV * D, layout.qkv_stride, 1, padded_D, v);
 
   for (int64_t q0 = begin; q0 < end; q0 += kQueryTile) {
     const int64_t n = Smaller(kQueryTile, end - q0);
@@ -187,17 +208,18 @@ void AttentionLoop(const AttentionShape& shape, const AttentionDropout& dropout,
     T* out_rows = out + (b * shape.T + q0) * layout.out_stride + h * D;
     PrefetchRows<Use::kWrite>(n, D, out_rows, layout.out_stride);
     for (int64_t i = 0; i < n; ++i) rows[i] = {-__builtin_inff(), 0};
-    for (int64_t k0 = 0; k0 < q0 + n; k0 += kAttentionRun) {
+    const int64_t first_run = FirstPanel(shape, b, q0);
+    for (int64_t k0 = first_run; k0 < q0 + n; k0 += kAttentionRun) {
       for (int64_t k = k0; k < Smaller(k0 + kAttentionRun, q0 + n); k += kKeyPanel) {
         for (int64_t r = 0; r < n; r += kBlockRows) {
           const int64_t count = Smaller(kBlockRows, n - r);
           const int64_t visible = q0 + r + count - k;
-          if (visible <= 0) continue;
+          if (visible <= 0 || k < FirstPanel(shape, b, q0 + r)) continue;
           Product<Layout::kRows>(count, Smaller(kKeyPanel, RoundUp16(visible)),
                                  {.depth = D,
                                   .a = q + r * padded_D,
                                   .a_stride = padded_D,
-                                  .b = kt + k * padded_D,
+                                  .b = kt + (k - first) * padded_D,
                                   .b_stride = kKeyPanel,
                                   .c = s + r * kAttentionRun + k - k0,
                                   .c_stride = kAttentionRun,
@@ -206,19 +228,20 @@ void AttentionLoop(const AttentionShape& shape, const AttentionDropout& dropout,
       }
       for (int64_t r = 0; r < n; ++r) {
         const int64_t count = Smaller(kAttentionRun, q0 + r + 1 - k0);
+        const int64_t before = Larger(0, FirstKey(shape, b, q0 + r) - k0);
         const int64_t block_end = Smaller(r / kBlockRows * kBlockRows + kBlockRows, n);
         const int64_t padded = Smaller(kAttentionRun, RoundUp16(q0 + block_end - k0));
         float* p = s + r * kAttentionRun;
-        if (count <= 0) {
-          // Later rows of its block see some of these keys.
+        if (count <= before) {
+          // Other rows of its block see some of these keys.
           if (padded > 0) FillZero(padded, p);
           continue;
         }
-        const float correction = SoftmaxStep(count, padded, p, &rows[r]);
+        const float correction = SoftmaxStep(before, count, padded, p, &rows[r]);
         if (dropout.mask != nullptr) {
           DropProbabilities(*dropout.mask, DropoutRow(shape, dropout, b, h, q0 + r), k0, padded, p);
         }
-        if (k0 > 0 && correction != 1.0f) {
+        if (k0 > first_run && correction != 1.0f) {
           float* o_row = o + r * padded_D;
           for (int64_t i = 0; i < padded_D; i += kVec16) {
             Store16(Load16(o_row + i) * correction, o_row + i);
@@ -229,16 +252,17 @@ void AttentionLoop(const AttentionShape& shape, const AttentionDropout& dropout,
         for (int64_t r = 0; r < n; r += kBlockRows) {
           const int64_t count = Smaller(kBlockRows, n - r);
           const int64_t visible = q0 + r + count - k;
-          if (visible <= 0) continue;
+          const int64_t first_panel = FirstPanel(shape, b, q0 + r);
+          if (visible <= 0 || k < first_panel) continue;
           Product<Layout::kRows>(count, padded_D,
                                  {.depth = Smaller(kKeyPanel, visible),
                                   .a = s + r * kAttentionRun + k - k0,
                                   .a_stride = kAttentionRun,
-                                  .b = v + k * padded_D,
+                                  .b = v + (k - first) * padded_D,
                                   .b_stride = padded_D,
                                   .c = o + r * padded_D,
                                   .c_stride = padded_D,
-                                  .add = k > 0});
+                                  .add = k > first_panel});
         }
       }
     }
@@ -259,13 +283,13 @@ struct BackwardScratch {
   float *q, *dout, *dq, *p, *ds, *delta, *logsumexp;
 };
 
-// p and ds of rows [first, n) of a tile of queries from q0 on, for the panel of keys from k0 on:
+// p and ds of rows [first, end) of a tile of queries from q0 on, for the panel of keys from k0 on:
 // first s and do vᵀ, then in place.
 MUSTER_ALWAYS_INLINE void BackwardProbabilities(const BackwardScratch& m, int64_t D,
-                                                int64_t padded_D, int64_t q0, int64_t n, int64_t k0,
-                                                int64_t first) {
-  for (int64_t r = first; r < n; r += kBlockRows) {
-    const int64_t count = Smaller(kBlockRows, n - r);
+                                                int64_t padded_D, int64_t q0, int64_t k0,
+                                                int64_t first, int64_t end) {
+  for (int64_t r = first; r < end; r += kBlockRows) {
+    const int64_t count = Smaller(kBlockRows, end - r);
     const int64_t columns = Smaller(kKeyPanel, RoundUp16(q0 + r + count - k0));
     Product<Layout::kRows>(count, columns,
                            {.depth = D,
@@ -288,18 +312,19 @@ MUSTER_ALWAYS_INLINE void BackwardProbabilities(const BackwardScratch& m, int64_
   }
 }
 
-// `factors`: dropout's of the row and panel; null: nothing is dropped.
-MUSTER_ALWAYS_INLINE void BackwardSoftmax(const BackwardScratch& m, int64_t visible, int64_t r,
-                                          const float* factors) {
+// Of the panel's keys row r sees [before, visible). `factors`: dropout's of the row and panel;
+// null: nothing is dropped.
+MUSTER_ALWAYS_INLINE void BackwardSoftmax(const BackwardScratch& m, int64_t before, int64_t visible,
+                                          int64_t r, const float* factors) {
   float* p = m.p + r * kKeyPanel;
   float* ds = m.ds + r * kKeyPanel;
   for (int64_t i = 0; i < kKeyPanel; i += kVec16) {
-    if (i >= visible) {
+    if (i >= visible || i + kVec16 <= before) {
       Store16(Vec16{}, p + i);
       Store16(Vec16{}, ds + i);
       continue;
     }
-    const Int16x32 seen = FirstLanes(visible - i);
+    const Int16x32 seen = LanesBetween(before - i, visible - i);
     const Vec16 probability = Select(seen, Exp16(Load16(p + i) - m.logsumexp[r]), Vec16{});
     const Vec16 factor = factors != nullptr ? Load16(factors + i) : Splat(1);
     const Vec16 gradient = Load16(ds + i) * factor - m.delta[r];
@@ -308,15 +333,16 @@ MUSTER_ALWAYS_INLINE void BackwardSoftmax(const BackwardScratch& m, int64_t visi
   }
 }
 
-// dk, dv of the panel and dq of the tile.
-MUSTER_ALWAYS_INLINE void BackwardProducts(const BackwardScratch& m, int64_t padded_D, int64_t q0,
-                                           int64_t n, int64_t k0, int64_t first) {
-  const int64_t keys = Smaller(kKeyPanel, q0 + n - k0);
+// dk, dv of the panel and dq of the tile's rows [first, end); of sequence b.
+MUSTER_ALWAYS_INLINE void BackwardProducts(const AttentionShape& shape, const BackwardScratch& m,
+                                           int64_t padded_D, int64_t b, int64_t q0, int64_t k0,
+                                           int64_t first, int64_t end) {
+  const int64_t keys = Smaller(kKeyPanel, q0 + end - k0);
   for (int64_t j = 0; j < keys; j += kBlockRows) {
     const int64_t count = Smaller(kBlockRows, keys - j);
     // Earlier queries do not see these keys.
     const int64_t r = Larger(first, k0 + j - q0);
-    Tile tile = {.depth = n - r,
+    Tile tile = {.depth = end - r,
                  .a = m.p + r * kKeyPanel + j,
                  .a_stride = kKeyPanel,
                  .b = m.dout + r * padded_D,
@@ -330,8 +356,8 @@ MUSTER_ALWAYS_INLINE void BackwardProducts(const BackwardScratch& m, int64_t pad
     tile.c = m.dk + (k0 + j) * padded_D;
     Product<Layout::kTransposed>(count, padded_D, tile);
   }
-  for (int64_t r = first; r < n; r += kBlockRows) {
-    const int64_t count = Smaller(kBlockRows, n - r);
+  for (int64_t r = first; r < end; r += kBlockRows) {
+    const int64_t count = Smaller(kBlockRows, end - r);
     Product<Layout::kRows>(count, padded_D,
                            {.depth = Smaller(kKeyPanel, q0 + r + count - k0),
                             .a = m.ds + r * kKeyPanel,
@@ -340,7 +366,7 @@ MUSTER_ALWAYS_INLINE void BackwardProducts(const BackwardScratch& m, int64_t pad
                             .b_stride = padded_D,
                             .c = m.dq + r * padded_D,
                             .c_stride = padded_D,
-                            .add = k0 > 0});
+                            .add = k0 > FirstPanel(shape, b, q0 + r)});
   }
 }
 
@@ -399,22 +425,26 @@ void AttentionBackwardLoop(const AttentionShape& shape, const AttentionDropout& 
       PrefetchRows<Use::kRead>(next, D, dout + out_place + n * layout.out_stride,
                                layout.out_stride);
       PrefetchRows<Use::kWrite>(n, D, dqkv + place, layout.qkv_stride);
-      for (int64_t k0 = 0; k0 < q0 + n; k0 += kKeyPanel) {
-        // Rows before it do not see the panel.
+      for (int64_t k0 = FirstPanel(shape, b, q0); k0 < q0 + n; k0 += kKeyPanel) {
+        // Rows before `first`, and row blocks from `last` on, do not see the panel.
         const int64_t first = Larger(0, k0 - q0) / kBlockRows * kBlockRows;
-        BackwardProbabilities(m, D, padded_D, q0, n, k0, first);
-        for (int64_t r = first; r < n; ++r) {
+        int64_t last = first;
+        while (last < n && FirstPanel(shape, b, q0 + last) <= k0) last += kBlockRows;
+        last = Smaller(last, n);
+        BackwardProbabilities(m, D, padded_D, q0, k0, first, last);
+        for (int64_t r = first; r < last; ++r) {
+          const int64_t before = Larger(0, FirstKey(shape, b, q0 + r) - k0);
           const int64_t visible = Larger(0, Smaller(kKeyPanel, q0 + r + 1 - k0));
-          if (dropout.mask == nullptr || visible == 0) {
-            BackwardSoftmax(m, visible, r, nullptr);
+          if (dropout.mask == nullptr || visible <= before) {
+            BackwardSoftmax(m, before, visible, r, nullptr);
             continue;
           }
           float factors[kKeyPanel];
           Factors64(*dropout.mask, DropoutRow(shape, dropout, b, h, q0 + r), k0 / kKeyPanel,
                     factors);
-          BackwardSoftmax(m, visible, r, factors);
+          BackwardSoftmax(m, before, visible, r, factors);
         }
-        BackwardProducts(m, padded_D, q0, n, k0, first);
+        BackwardProducts(shape, m, padded_D, b, q0, k0, first, last);
       }
       WriteRows(n, D, m.dq, padded_D, layout.scale, layout.qkv_stride, dqkv + place);
     }
@@ -435,7 +465,7 @@ void CachedAttentionLoop(int64_t D, int64_t length, float scale, const float* qu
   }
   // Room for the rest of a vector is the caller's.
   SoftmaxRow row = {-__builtin_inff(), 0};
-  SoftmaxStep(length, RoundUp16(length), scratch, &row);
+  SoftmaxStep(0, length, RoundUp16(length), scratch, &row);
   ForVec16(D, [&](int64_t i, int64_t count) {
     Vec16 sum = {};
     for (int64_t k = 0; k < length; ++k) sum += scratch[k] * LoadUpTo(values + k * D + i, count);

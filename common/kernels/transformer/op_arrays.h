@@ -48,8 +48,11 @@ inline OpDropout DropoutOf(const DropoutMask& mask, const DropoutClock* clock) {
 // The tokens of a micro-batch.
 struct EmbeddingTokens {
   const int32_t* tokens = nullptr;  // [N]
-  // The result of FillTokenOrder, which EmbedBackward on devices reads; null on processors.
-  const int32_t* order = nullptr;  // [TokenOrderSize(N)]
+  // The results of FillTokenOrder for the tokens and, where they have positions of their own
+  // (TokenEmbeddingShape::token_positions) that are learned, for these. EmbedBackward on devices
+  // reads them; null on processors.
+  const int32_t* order = nullptr;           // [TokenOrderSize(N)]
+  const int32_t* position_order = nullptr;  // [TokenOrderSize(N)]
 };
 
 struct EmbeddingGradients {

@@ -22,7 +22,7 @@ void FillRotaryTable(int64_t positions, int64_t head_dim, double base, float* ta
 // Vectors to turn: the first `heads` of every row of x. In packed [query heads | key heads | value
 // heads] rows, heads = H + KV turns queries and keys and leaves values alone.
 struct RotaryShape {
-  // B · T, of which row r is at position first_position + r % context.
+  // B · T, of which row r is at position first_position + r % context, or token_positions[r].
   int64_t rows = 0;
   int64_t context = 0;
   int64_t first_position = 0;
@@ -31,6 +31,8 @@ struct RotaryShape {
   int64_t head_dim = 0;
   // Elements from one row to the next, at least heads · head_dim.
   int64_t stride = 0;
+  // AttentionShape::token_positions, [rows]; null: positions follow from the rows.
+  const int32_t* token_positions = nullptr;
 };
 
 // In place, in f32 rounded once to T (float, BFloat16 or Float16). `table` of FillRotaryTable

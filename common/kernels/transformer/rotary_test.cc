@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "common/kernels/transformer/documents_for_testing.h"
 #include "common/kernels/transformer/kernel_test_lib.h"
 #include "gtest/gtest.h"
 
@@ -14,12 +15,21 @@ struct RotaryCase {
   double base;
 };
 
+const std::vector<int32_t> kRotaryPositions = DocumentPositions(2, 150, 3);
+
 const RotaryCase kRotaryCases[] = {
     {{.rows = 1, .context = 1, .heads = 1, .head_dim = 2, .stride = 2}, 10000},
     {{.rows = 14, .context = 7, .heads = 3, .head_dim = 10, .stride = 50}, 10000},
     {{.rows = 6, .context = 3, .first_position = 90, .heads = 2, .head_dim = 64, .stride = 192},
      500000},
     {{.rows = 300, .context = 150, .heads = 6, .head_dim = 48, .stride = 300}, 10000},
+    {{.rows = 300,
+      .context = 150,
+      .heads = 2,
+      .head_dim = 20,
+      .stride = 60,
+      .token_positions = kRotaryPositions.data()},
+     10000},
 };
 
 // y of the reference, in f64 from the definition.
@@ -30,8 +40,10 @@ std::vector<double> Turned(const RotaryCase& c, const std::vector<double>& x) {
   for (int64_t r = 0; r < s.rows; ++r) {
     for (int64_t h = 0; h < s.heads; ++h) {
       for (int64_t i = 0; i < half; ++i) {
-        const double angle = static_cast<double>(s.first_position + r % s.context) *
-                             std::pow(c.base, -2.0 * i / s.head_dim);
+        const int64_t position =
+            s.token_positions != nullptr ? s.token_positions[r] : s.first_position + r % s.context;
+        const double angle =
+            static_cast<double>(position) * std::pow(c.base, -2.0 * i / s.head_dim);
         const int64_t low = r * s.stride + h * s.head_dim + i;
         y[low] = x[low] * std::cos(angle) - x[low + half] * std::sin(angle);
         y[low + half] = x[low + half] * std::cos(angle) + x[low] * std::sin(angle);

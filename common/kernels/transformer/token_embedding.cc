@@ -24,9 +24,7 @@ void TokenEmbedding(const TokenEmbeddingShape& shape, const int32_t* tokens, con
   const VectorKernels& kernels = ActiveVectorKernels();
   ParallelFor(shape.rows, std::max<int64_t>(1, kGrain / C), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const float* position = positions != nullptr
-                                  ? positions + (shape.first_position + r % shape.context) * C
-                                  : nullptr;
+      const float* position = positions != nullptr ? positions + shape.PositionOf(r) * C : nullptr;
       const int64_t row = RowOf(shape, tokens[r]);
       if (row >= 0) {
         kernels.embed(C, table + row * C, position, out + r * C);
@@ -51,8 +49,7 @@ void TokenEmbeddingBackward(const TokenEmbeddingShape& shape, const int32_t* tok
       const int64_t at = RowOf(shape, tokens[r]);
       if (at >= 0) kernels.add(end - begin, row, table_gradient + at * C + begin);
       if (position_gradient == nullptr) continue;
-      const int64_t position = shape.first_position + r % shape.context;
-      kernels.add(end - begin, row, position_gradient + position * C + begin);
+      kernels.add(end - begin, row, position_gradient + shape.PositionOf(r) * C + begin);
     }
   });
 }

@@ -9,7 +9,7 @@ namespace muster {
 struct TokenEmbeddingShape {
   // B · T.
   int64_t rows = 0;
-  // T: row r is at position first_position + r % context of its sequence.
+  // T: row r is at position first_position + r % context of its sequence, or token_positions[r].
   int64_t context = 0;
   int64_t first_position = 0;
   // C.
@@ -19,13 +19,19 @@ struct TokenEmbeddingShape {
   // The token of the table's first row, and the number of tokens; 0: those of the table.
   int64_t first_token = 0;
   int64_t tokens = 0;
+  // AttentionShape::token_positions, [rows]; null: positions follow from the rows.
+  const int32_t* token_positions = nullptr;
+
+  int64_t PositionOf(int64_t row) const {
+    return token_positions != nullptr ? token_positions[row] : first_position + row % context;
+  }
 };
 
-// out[r, :] = table[row of tokens[r], :] + positions[first_position + r % context, :], in f32: the
-// residual stream. table is [vocabulary, C], positions [at least first_position + context, C] or
-// null for none (rotary), out [rows, C]; all dense, no overlap. A token without a row in the table
-// counts as zeros. REQUIRES: tokens[r] >= 0. On ComputeThreads() threads; the same bits on any
-// number of them. Thread-safe.
+// out[r, :] = table[row of tokens[r], :] + positions[position of r, :], in f32: the residual
+// stream. table is [vocabulary, C], positions [at least first_position + context, C] or null for
+// none (rotary), out [rows, C]; all dense, no overlap. A token without a row in the table counts as
+// zeros. REQUIRES: tokens[r] >= 0. On ComputeThreads() threads; the same bits on any number of
+// them. Thread-safe.
 void TokenEmbedding(const TokenEmbeddingShape& shape, const int32_t* tokens, const float* table,
                     const float* positions, float* out);
 

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "common/kernels/transformer/documents_for_testing.h"
 #include "common/kernels/transformer/kernel_test_lib.h"
 #include "gtest/gtest.h"
 
@@ -14,12 +15,24 @@ std::vector<int32_t> Tokens(int64_t n, int64_t vocabulary) {
   return tokens;
 }
 
+const std::vector<int32_t> kEmbeddingPositions = DocumentPositions(2, 150, 3);
+
 const TokenEmbeddingShape kShapes[] = {
     {.rows = 0, .context = 4, .width = 8, .vocabulary = 3},
     {.rows = 1, .context = 1, .width = 1, .vocabulary = 1},
     {.rows = 12, .context = 4, .first_position = 3, .width = 19, .vocabulary = 5},
     {.rows = 600, .context = 200, .width = 200, .vocabulary = 100},
+    {.rows = 300,
+     .context = 150,
+     .width = 33,
+     .vocabulary = 40,
+     .token_positions = kEmbeddingPositions.data()},
 };
+
+int64_t PositionOf(const TokenEmbeddingShape& s, int64_t row) {
+  return s.token_positions == nullptr ? s.first_position + row % s.context
+                                      : kEmbeddingPositions[row];
+}
 
 TEST(TokenEmbeddingTest, GathersAndAddsPositions) {
   for (const TokenEmbeddingShape& s : kShapes) {
@@ -33,7 +46,7 @@ TEST(TokenEmbeddingTest, GathersAndAddsPositions) {
                        out.data());
         for (int64_t r = 0; r < s.rows; ++r) {
           for (int64_t c = 0; c < s.width; ++c) {
-            const int64_t position = s.first_position + r % s.context;
+            const int64_t position = PositionOf(s, r);
             const float wanted = table[tokens[r] * s.width + c] +
                                  (with_positions ? positions[position * s.width + c] : 0);
             ASSERT_EQ(out[r * s.width + c], wanted);
@@ -55,7 +68,7 @@ TEST(TokenEmbeddingBackwardTest, AddsInOrderOfRows) {
     for (int64_t r = 0; r < s.rows; ++r) {
       for (int64_t c = 0; c < s.width; ++c) {
         wanted[tokens[r] * s.width + c] += dout[r * s.width + c];
-        wanted_positions[(s.first_position + r % s.context) * s.width + c] += dout[r * s.width + c];
+        wanted_positions[PositionOf(s, r) * s.width + c] += dout[r * s.width + c];
       }
     }
     ForEachInstructionSet([&] {

@@ -137,7 +137,7 @@ def is_weights_folder(name: str) -> bool:
 
 
 def submitted_form(draft: JobDraft, owner: str) -> job_pb2.JobSpec:
-    """Returns the message to submit: with an owner, and folders checked.
+    """Returns the message to submit: with an owner, documents kept apart unless it says otherwise, and folders checked.
 
     Raises:
         NotFound: `initial_weights` is a folder without a complete checkpoint.
@@ -147,6 +147,9 @@ def submitted_form(draft: JobDraft, owner: str) -> job_pb2.JobSpec:
     spec.CopyFrom(draft.spec)
     if not spec.owner:
         spec.owner = owner
+    for data in (spec.data, spec.validation):
+        if data.WhichOneof("reader") == "sequences" and not data.sequences.packing:
+            data.sequences.packing = job_pb2.SequenceData.WITHIN_DOCUMENTS
     if is_weights_folder(spec.initial_weights):
         folder = spec.initial_weights.rstrip("/") or "/"
         if not os.path.isfile(os.path.join(folder, "MANIFEST")):

@@ -27,11 +27,15 @@ absl::Status CheckTokenizers(const MixtureDataset::Source& first,
                    "\" have different tokenizers; make their token files with the same one"));
 }
 
-// Appends an example of sequences.
+// Appends an example of sequences. One without positions is a document.
 void Append(const Batch& from, Batch& to) {
   to.examples += from.examples;
   to.tokens.insert(to.tokens.end(), from.tokens.begin(), from.tokens.end());
   to.labels.insert(to.labels.end(), from.labels.begin(), from.labels.end());
+  to.positions.insert(to.positions.end(), from.positions.begin(), from.positions.end());
+  for (size_t i = from.positions.size(); i < from.tokens.size(); ++i) {
+    to.positions.push_back(static_cast<int32_t>(i));
+  }
 }
 
 }  // namespace
@@ -85,6 +89,7 @@ absl::Status MixtureDataset::Divide(double holdout) {
 absl::Status MixtureDataset::Read(absl::Span<const int64_t> indices, Batch& batch) const {
   batch.Clear();
   Batch one;
+  bool has_positions = false;
   for (const int64_t index : indices) {
     const Range& range =
         *(std::upper_bound(ranges_.begin(), ranges_.end(), index,
@@ -92,8 +97,10 @@ absl::Status MixtureDataset::Read(absl::Span<const int64_t> indices, Batch& batc
           1);
     const int64_t in_source = range.in_source + index - range.first;
     MUSTER_RETURN_IF_ERROR(sources_[range.source].sequences->Read({&in_source, 1}, one));
+    has_positions |= !one.positions.empty();
     Append(one, batch);
   }
+  if (!has_positions) batch.positions.clear();
   return absl::OkStatus();
 }
 

@@ -76,6 +76,26 @@ TEST_F(MixtureDatasetTest, HoldsOutTheEndOfEachSource) {
   EXPECT_EQ(ReadAll(*MixtureDataset::Create(Three(), 1).value()), "abcd012pqrstu");
 }
 
+TEST_F(MixtureDatasetTest, SourcesMayKeepTheirDocumentsApartOrNot) {
+  folder_.Write("two/1", "ab");
+  folder_.Write("two/2", "cde");
+  const auto open = [this](SequenceOptions::Packing packing) {
+    return SequenceDataset::Create(
+               {.path = folder_.path() + "/two", .context = 4, .packing = packing})
+        .value();
+  };
+  std::vector<MixtureDataset::Source> sources;
+  sources.push_back({"across", open(SequenceOptions::Packing::kAcrossDocuments)});
+  sources.push_back({"within", open(SequenceOptions::Packing::kWithinDocuments)});
+  const auto dataset = MixtureDataset::Create(std::move(sources), 0).value();
+  Batch batch;
+  ASSERT_TRUE(dataset->Read({{0, 1}}, batch).ok());
+  EXPECT_THAT(batch.positions, ElementsAre(0, 1, 2, 3, 0, 1, 0, 1));
+  EXPECT_THAT(batch.labels, ElementsAre('b', 'c', 'd', 'e', 'b', -1, 'd', 'e'));
+  ASSERT_TRUE(dataset->Read({{0}}, batch).ok());
+  EXPECT_TRUE(batch.positions.empty());
+}
+
 TEST_F(MixtureDatasetTest, FingerprintsTellSourcesApart) {
   const auto fingerprint = [this](const std::string& a, const std::string& b) {
     std::vector<MixtureDataset::Source> sources;

@@ -78,6 +78,9 @@ absl::StatusOr<std::unique_ptr<const Dataset>> OpenSequences(const v1::SequenceD
   options.path = sequences.path();
   options.tokenizer = sequences.tokenizer();
   options.context = given.context;
+  if (sequences.packing() == v1::SequenceData::WITHIN_DOCUMENTS) {
+    options.packing = SequenceOptions::Packing::kWithinDocuments;
+  }
   return SequenceDataset::Create(options);
 }
 

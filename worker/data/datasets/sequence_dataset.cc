@@ -1,10 +1,12 @@
 #include "worker/data/datasets/sequence_dataset.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
 #include "common/files/text_files.h"
@@ -25,6 +27,14 @@ std::vector<int32_t> BytesByToken(const Tokenizer& tokenizer) {
   return bytes;
 }
 
+// Returns the fingerprint of data of which it matters where documents end.
+uint64_t WithDocuments(uint64_t tokens, uint64_t documents) {
+  FingerprintStream fingerprint;
+  fingerprint.Add(&tokens, sizeof(tokens));
+  fingerprint.Add(&documents, sizeof(documents));
+  return fingerprint.Finish();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const SequenceDataset>> SequenceDataset::Create(
@@ -35,6 +45,7 @@ absl::StatusOr<std::unique_ptr<const SequenceDataset>> SequenceDataset::Create(
         "1: data.sequences goes with a model that has a context, such as transformer"));
   }
   auto dataset = absl::WrapUnique(new SequenceDataset());
+  dataset->within_documents_ = options.packing == SequenceOptions::Packing::kWithinDocuments;
   std::unique_ptr<const Tokenizer> of_text;
   if (IsTokenFileAt(options.path)) {
     MUSTER_RETURN_IF_ERROR(dataset->OpenTokens(options));
@@ -44,6 +55,7 @@ absl::StatusOr<std::unique_ptr<const SequenceDataset>> SequenceDataset::Create(
   }
   const Tokenizer* const tokenizer =
       of_text != nullptr ? of_text.get() : &dataset->file_->tokenizer();
+  dataset->end_of_text_ = tokenizer->end_of_text();
   const auto tokens = static_cast<int64_t>(dataset->TokenCount());
   DatasetInfo& info = dataset->info_;
   info.examples = (tokens - 1) / options.context;
@@ -69,20 +81,31 @@ absl::Status SequenceDataset::OpenTokens(const SequenceOptions& options) {
         "' is a token file, which has its own; leave the field out, or name the text instead"));
   }
   MUSTER_ASSIGN_OR_RETURN(file_, TokenFile::Open(options.path));
+  document_ends_ = file_->document_ends();
   fingerprint_ = file_->fingerprint();
+  if (within_documents_) {
+    fingerprint_ = WithDocuments(fingerprint_, file_->documents_fingerprint());
+  }
   return absl::OkStatus();
 }
 
 absl::Status SequenceDataset::EncodeText(const std::string& path, const Tokenizer& tokenizer) {
   const int token_bytes = TokenBytes(tokenizer.vocabulary());
   const std::optional<int32_t> end = tokenizer.end_of_text();
+  const auto end_document = [&] {
+    const uint64_t tokens = packed_.size() / token_bytes;
+    if (tokens > (text_ends_.empty() ? 0 : text_ends_.back())) text_ends_.push_back(tokens);
+  };
   MUSTER_RETURN_IF_ERROR(ForEachTextFile(path, [&](const std::string&, FileContent file) {
     if (end.has_value() && !packed_.empty()) PackTokens({&*end, 1}, token_bytes, packed_);
+    end_document();
     tokenizer.Encode(file.bytes(), [&](absl::Span<const int32_t> tokens) {
       PackTokens(tokens, token_bytes, packed_);
     });
     return absl::OkStatus();
   }));
+  end_document();
+  document_ends_ = text_ends_;
   packed_.shrink_to_fit();
   TokenChunks chunks;
   chunks.Add(packed_);
@@ -97,6 +120,11 @@ absl::Status SequenceDataset::EncodeText(const std::string& path, const Tokenize
       layout, absl::StrCat("the memory with the tokens of ", path));
   fingerprint_ =
       TokensFingerprint(tokenizer.json(), static_cast<int64_t>(encoded_->size()), checksums_);
+  if (within_documents_) {
+    fingerprint_ =
+        WithDocuments(fingerprint_, Fingerprint({reinterpret_cast<const char*>(text_ends_.data()),
+                                                 text_ends_.size() * sizeof(uint64_t)}));
+  }
   return absl::OkStatus();
 }
 
@@ -109,6 +137,33 @@ absl::Status SequenceDataset::ReadTokens(uint64_t first, uint64_t count,
   return file_ != nullptr ? file_->Read(first, count, out) : encoded_->Read(first, count, out);
 }
 
+absl::Status SequenceDataset::DropUntrained(uint64_t first, Batch& batch) const {
+  if (file_ == nullptr || !file_->has_trained_bits()) return absl::OkStatus();
+  std::vector<uint8_t> trained;
+  MUSTER_RETURN_IF_ERROR(file_->ReadTrained(first + 1, info_.context, trained));
+  int32_t* const labels = batch.labels.data() + batch.labels.size() - info_.context;
+  for (int64_t t = 0; t < info_.context; ++t) {
+    if (trained[t] == 0) labels[t] = -1;
+  }
+  return absl::OkStatus();
+}
+
+void SequenceDataset::KeepWithinDocuments(uint64_t first, Batch& batch) const {
+  const int64_t T = info_.context;
+  const int32_t* const tokens = batch.tokens.data() + batch.tokens.size() - T;
+  int32_t* const labels = batch.labels.data() + batch.labels.size() - T;
+  const uint64_t* end = std::upper_bound(document_ends_.begin(), document_ends_.end(), first);
+  int32_t position = 0;
+  for (int64_t t = 0; t < T; ++t) {
+    batch.positions.push_back(position++);
+    const bool ends = document_ends_.empty() ? end_of_text_ == tokens[t] : *end == first + t + 1;
+    if (!ends) continue;
+    labels[t] = -1;
+    position = 0;
+    if (!document_ends_.empty()) ++end;
+  }
+}
+
 absl::Status SequenceDataset::Read(absl::Span<const int64_t> indices, Batch& batch) const {
   batch.Clear();
   batch.examples = static_cast<int64_t>(indices.size());
@@ -119,6 +174,8 @@ absl::Status SequenceDataset::Read(absl::Span<const int64_t> indices, Batch& bat
     MUSTER_RETURN_IF_ERROR(ReadTokens(index * T, T + 1, batch.tokens));
     batch.labels.insert(batch.labels.end(), batch.tokens.end() - T, batch.tokens.end());
     batch.tokens.pop_back();
+    MUSTER_RETURN_IF_ERROR(DropUntrained(index * T, batch));
+    if (within_documents_) KeepWithinDocuments(index * T, batch);
   }
   return absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,15 +25,25 @@ struct SequenceOptions {
   std::string tokenizer;
   // Tokens per example; at least 1.
   int64_t context = 0;
+  // Whether the documents that share an example see one another (v1::SequenceData::Packing).
+  enum class Packing { kAcrossDocuments, kWithinDocuments };
+  Packing packing = Packing::kAcrossDocuments;
 };
 
 // Sequences of tokens of language. Documents follow one another, with an end-of-text between them
 // if the tokenizer has one, and are divided into windows of `context` tokens. Example i has the
-// tokens [i · context, (i + 1) · context); each token's label is the token that follows. Tokens at
-// the end that fill no window are not used, so every label exists.
+// tokens [i · context, (i + 1) · context); each token's label is the token that follows, or -1 if a
+// token file says that it is not to be learned. Tokens at the end that fill no window are not used,
+// so every label exists.
+//
+// Within documents, examples have Batch::positions, and the last token of a document, which is its
+// end-of-text, has no label. The part of a document with which an example begins is a document of
+// its own. A text file is a document; a token file says where documents end, or else one ends with
+// each end-of-text.
 //
 // Text is encoded when it is opened, and held in 1, 2 or 4 bytes per token; a token file is mapped.
-// A text and its token file are the same data, with the same fingerprint.
+// A text and its token file are the same data, with the same fingerprint; within documents, unless
+// the token file does not say where they end.
 class SequenceDataset final : public Dataset {
  public:
   // NotFound: the data or the tokenizer is missing. InvalidArgument: there are too few tokens for
@@ -55,12 +66,23 @@ class SequenceDataset final : public Dataset {
   absl::Status OpenTokens(const SequenceOptions& options);
   uint64_t TokenCount() const;
   absl::Status ReadTokens(uint64_t first, uint64_t count, std::vector<int32_t>& out) const;
+  // Takes the labels of tokens that are not to be learned from those of the batch's last example,
+  // whose first token is `first`.
+  absl::Status DropUntrained(uint64_t first, Batch& batch) const;
+  // Adds the positions of the batch's last example, and takes labels of other documents from it.
+  void KeepWithinDocuments(uint64_t first, Batch& batch) const;
 
   // All const after Create. Holds either a token file, or tokens encoded here and their checksums.
   std::unique_ptr<const TokenFile> file_;
   std::string packed_;
   std::vector<uint64_t> checksums_;
   std::unique_ptr<const CheckedTokens> encoded_;
+  bool within_documents_ = false;
+  // TokenFile::document_ends, of the file or of the texts encoded here (`text_ends_`).
+  absl::Span<const uint64_t> document_ends_;
+  std::vector<uint64_t> text_ends_;
+  // The token that ends documents.
+  std::optional<int32_t> end_of_text_;
   DatasetInfo info_;
   uint64_t fingerprint_ = 0;
 };

@@ -1,9 +1,15 @@
 #include "worker/data/datasets/sequence_dataset.h"
 
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/fingerprint.h"
 #include "common/tokenizer/bpe/bpe_json.h"
 #include "common/tokenizer/bpe/bpe_tokenizer.h"
 #include "common/tokenizer/bpe/bpe_trainer.h"
@@ -122,6 +128,167 @@ TEST(SequenceDatasetTest, ATextAndItsTokenFileAreTheSameData) {
     EXPECT_EQ(tokens->info().tokenizer->name, path);
     EXPECT_THAT(Message({path, tokenizer_name, 4}), HasSubstr("is a token file"));
   }
+}
+
+constexpr auto kWithin = SequenceOptions::Packing::kWithinDocuments;
+
+// The whole of a dataset.
+Batch AllOf(const SequenceDataset& dataset) {
+  std::vector<int64_t> indices(dataset.info().examples);
+  std::iota(indices.begin(), indices.end(), 0);
+  Batch batch;
+  EXPECT_TRUE(dataset.Read(indices, batch).ok());
+  return batch;
+}
+
+// Writes the documents into a token file.
+std::string TokenFileOf(const TempFolder& folder, const Tokenizer& tokenizer,
+                        const std::vector<std::string>& documents) {
+  const std::string path = folder.path() + "/t.tokens";
+  auto writer = TokenFileWriter::Create(path, tokenizer, Replace::kFiles);
+  EXPECT_TRUE(writer.ok()) << writer.status();
+  for (const std::string& document : documents) {
+    EXPECT_TRUE((*writer)->AddDocument(document).ok());
+  }
+  EXPECT_TRUE((*writer)->Finish().ok());
+  return path;
+}
+
+// Windows cut documents anywhere: at borders, within, and across two of them.
+TEST(SequenceDatasetTest, PositionsBeginAnewAtBordersAndInEveryWindow) {
+  const TempFolder texts;
+  texts.Write("1", "abcd");
+  texts.Write("2", "efghij");
+  texts.Write("3", "k");
+  texts.Write("4", "lm");
+  const Batch batch = AllOf(*Open({texts.path(), "", 4, kWithin}));
+  EXPECT_EQ(std::string(batch.tokens.begin(), batch.tokens.end()), "abcdefghijkl");
+  EXPECT_THAT(batch.positions, ElementsAre(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 0, 0));
+  EXPECT_THAT(batch.labels, ElementsAre('b', 'c', 'd', -1, 'f', 'g', 'h', 'i', 'j', -1, -1, 'm'));
+  // Any examples, in any order.
+  const auto dataset = Open({texts.path(), "", 4, kWithin});
+  Batch some;
+  ASSERT_TRUE(dataset->Read({2, 0}, some).ok());
+  EXPECT_THAT(some.positions, ElementsAre(0, 1, 0, 0, 0, 1, 2, 3));
+  EXPECT_THAT(some.labels, ElementsAre('j', -1, -1, 'm', 'b', 'c', 'd', -1));
+}
+
+TEST(SequenceDatasetTest, AcrossDocumentsIsWhatItWas) {
+  const TempFolder texts;
+  texts.Write("1", "abcd");
+  texts.Write("2", "efghij");
+  const auto within = Open({texts.path(), "", 4, kWithin}), across = Open({texts.path(), "", 4});
+  const Batch batch = AllOf(*across);
+  EXPECT_TRUE(batch.positions.empty());
+  EXPECT_THAT(batch.labels, ElementsAre('b', 'c', 'd', 'e', 'f', 'g', 'h', 'i'));
+  EXPECT_NE(within->fingerprint(), across->fingerprint());
+  // What it was before there were documents.
+  const ByteTokenizer tokenizer;
+  TokenChunks chunks;
+  chunks.Add("abcdefghij");
+  EXPECT_EQ(across->fingerprint(), TokensFingerprint(tokenizer.json(), 10, chunks.Finish()));
+}
+
+TEST(SequenceDatasetTest, TheEndOfTextIsLearnedAndLearnsNothing) {
+  const TempFolder folder;
+  const std::string name = TokenizerFile(folder);
+  const auto tokenizer = OpenTokenizer(name);
+  ASSERT_TRUE(tokenizer.ok());
+  const TempFolder texts;
+  texts.Write("1", "some");
+  texts.Write("2", "words are");
+  const Batch batch = AllOf(*Open({texts.path(), name, 1, kWithin}));
+  const std::vector<int32_t> all = EncodeAll(**tokenizer, "some<|endoftext|>words are");
+  ASSERT_EQ(batch.tokens.size(), all.size() - 1);
+  int ends = 0;
+  int32_t position = 0;
+  for (size_t i = 0; i < batch.tokens.size(); ++i) {
+    const bool ends_here = all[i] == (*tokenizer)->end_of_text();
+    // Windows of one token are documents of one token.
+    EXPECT_EQ(batch.positions[i], 0);
+    EXPECT_EQ(batch.labels[i], ends_here ? -1 : all[i + 1]) << i;
+    ends += ends_here;
+  }
+  EXPECT_EQ(ends, 1);
+  const auto length = static_cast<int64_t>(all.size()) - 1;
+  const Batch whole = AllOf(*Open({texts.path(), name, length, kWithin}));
+  for (size_t i = 0; i < whole.tokens.size(); ++i) {
+    EXPECT_EQ(whole.positions[i], position++);
+    if (whole.labels[i] == -1) position = 0;
+  }
+}
+
+TEST(SequenceDatasetTest, ATextAndItsTokenFileHaveTheSameDocuments) {
+  const std::vector<std::string> documents = {"some words are here", "or", "there are some words"};
+  const TempFolder folder;
+  const std::string name = TokenizerFile(folder);
+  const TempFolder texts;
+  for (size_t i = 0; i < documents.size(); ++i) texts.Write(absl::StrCat(i), documents[i]);
+  for (const std::string& tokenizer_name : {std::string("bytes"), name}) {
+    const auto tokenizer = OpenTokenizer(tokenizer_name);
+    ASSERT_TRUE(tokenizer.ok());
+    const std::string path = TokenFileOf(folder, **tokenizer, documents);
+    const auto text = Open({texts.path(), tokenizer_name, 3, kWithin});
+    const auto tokens = Open({path, "", 3, kWithin});
+    EXPECT_EQ(text->fingerprint(), tokens->fingerprint());
+    const Batch of_text = AllOf(*text), of_file = AllOf(*tokens);
+    EXPECT_EQ(of_text.tokens, of_file.tokens);
+    EXPECT_EQ(of_text.labels, of_file.labels);
+    EXPECT_EQ(of_text.positions, of_file.positions);
+    // The same tokens with another border are other data.
+    TempFolder other;
+    other.Write("0", documents[0] + documents[1]);
+    other.Write("1", documents[2]);
+    if (tokenizer_name == "bytes") {
+      EXPECT_EQ(Open({other.path(), "", 3})->fingerprint(),
+                Open({texts.path(), "", 3})->fingerprint());
+    }
+    EXPECT_NE(Open({other.path(), tokenizer_name, 3, kWithin})->fingerprint(), text->fingerprint());
+  }
+}
+
+// Files of the first version have no ends of documents, but an end-of-text between them.
+TEST(SequenceDatasetTest, FilesWithoutDocumentsEndThemAtTheEndOfText) {
+  const std::vector<std::string> documents = {"some words are here", "or", "there are some words"};
+  const TempFolder folder;
+  const auto tokenizer = OpenTokenizer(TokenizerFile(folder));
+  ASSERT_TRUE(tokenizer.ok());
+  const std::string path = TokenFileOf(folder, **tokenizer, documents);
+  const Batch expected = AllOf(*Open({path, "", 3, kWithin}));
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(file), {});
+  bytes.resize(bytes.size() - documents.size() * sizeof(uint64_t));
+  bytes[8] = 1;
+  std::fill(bytes.begin() + 56, bytes.begin() + 120, '\0');
+  const uint64_t checksum = Fingerprint(absl::string_view(bytes).substr(0, 120));
+  std::memcpy(bytes.data() + 120, &checksum, sizeof(checksum));
+  const std::string old = folder.Write("old.tokens", bytes);
+  const auto dataset = Open({old, "", 3, kWithin});
+  ASSERT_NE(dataset, nullptr);
+  const Batch batch = AllOf(*dataset);
+  EXPECT_EQ(batch.tokens, expected.tokens);
+  EXPECT_EQ(batch.labels, expected.labels);
+  EXPECT_EQ(batch.positions, expected.positions);
+}
+
+TEST(SequenceDatasetTest, TokensThatAreNotToBeLearnedAreNoLabels) {
+  const TempFolder folder;
+  const ByteTokenizer tokenizer;
+  const std::string path = folder.path() + "/t.tokens";
+  auto writer = TokenFileWriter::Create(path, tokenizer, Replace::kFiles);
+  ASSERT_TRUE(writer.ok());
+  const std::vector<int32_t> question = {'q', 'r'}, answer = {'a', 'b', 'c'};
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE((*writer)->AddTokens(question, Trained::kNo, 2).ok());
+    ASSERT_TRUE((*writer)->AddTokens(answer, Trained::kYes, 3).ok());
+    ASSERT_TRUE((*writer)->EndDocument().ok());
+  }
+  ASSERT_TRUE((*writer)->Finish().ok());
+  EXPECT_THAT(AllOf(*Open({path, "", 9})).labels,
+              ElementsAre(-1, 'a', 'b', 'c', -1, -1, 'a', 'b', 'c'));
+  const Batch within = AllOf(*Open({path, "", 3, kWithin}));
+  EXPECT_THAT(within.labels, ElementsAre(-1, 'a', 'b', 'c', -1, -1, 'a', 'b', 'c'));
+  EXPECT_THAT(within.positions, ElementsAre(0, 1, 2, 0, 1, 0, 0, 1, 2));
 }
 
 TEST(SequenceDatasetTest, ATokenFileAmongTextsIsRefusedByItsName) {

@@ -26,7 +26,9 @@ class HostMicroBatch final : public TransformerMicroBatch {
 
   absl::Status Load(const Batch& batch) override {
     tokens_ = batch.tokens;
+    positions_ = batch.positions;
     rows_ = RowsOf(batch);
+    if (!positions_.empty()) rows_.token_positions = positions_.data();
     return absl::OkStatus();
   }
 
@@ -72,6 +74,8 @@ class HostMicroBatch final : public TransformerMicroBatch {
   HostOps ops_;
   // [B, T].
   std::vector<int32_t> tokens_;
+  // [B, T], or empty.
+  std::vector<int32_t> positions_;
   TokenRows rows_;
   // The clock of the pass's dropout.
   DropoutClock clock_;

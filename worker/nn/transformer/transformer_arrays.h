@@ -14,11 +14,13 @@ namespace muster {
 // stream, vectors of parameters, and all gradients of parameters are f32.
 
 // The tokens of one micro-batch: B sequences of T tokens, row b T + t being token t of sequence b,
-// at position first_position + t.
+// at position first_position + t or, where documents share sequences, token_positions[row].
 struct TokenRows {
   int64_t sequences = 0;  // B
   int64_t length = 0;     // T
   int64_t first_position = 0;
+  // AttentionShape::token_positions, in the memory of the ops; null: sequences are one document.
+  const int32_t* token_positions = nullptr;
 
   int64_t count() const { return sequences * length; }  // N
 };

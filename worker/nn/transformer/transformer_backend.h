@@ -17,7 +17,7 @@
 
 namespace muster {
 
-// Returns the rows of a batch whose sequences are of one length.
+// Returns the rows of a batch whose sequences are of one length, without their positions.
 inline TokenRows RowsOf(const Batch& batch) {
   if (batch.examples == 0) return {};
   return {.sequences = batch.examples,

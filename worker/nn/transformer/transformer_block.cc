@@ -74,7 +74,8 @@ AttentionShape TransformerBlock::AttentionOf(const TokenRows& rows) const {
           .T = rows.length,
           .H = shape_.heads,
           .KV = shape_.kv_heads,
-          .D = shape_.head_dim()};
+          .D = shape_.head_dim(),
+          .token_positions = rows.token_positions};
 }
 
 RotaryShape TransformerBlock::RotaryOf(const TokenRows& rows) const {
@@ -83,7 +84,8 @@ RotaryShape TransformerBlock::RotaryOf(const TokenRows& rows) const {
           .first_position = rows.first_position,
           .heads = shape_.heads + shape_.kv_heads,
           .head_dim = shape_.head_dim(),
-          .stride = shape_.qkv_width()};
+          .stride = shape_.qkv_width(),
+          .token_positions = rows.token_positions};
 }
 
 OpDropout TransformerBlock::ProbabilitiesDropout(const ComputeContext& context) const {

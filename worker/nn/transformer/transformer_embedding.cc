@@ -11,7 +11,8 @@ TokenEmbeddingShape TransformerEmbedding::KernelShape(const ComputeContext& cont
                                .context = context.rows.length,
                                .first_position = context.rows.first_position,
                                .width = shape_.width,
-                               .vocabulary = V};
+                               .vocabulary = V,
+                               .token_positions = context.rows.token_positions};
   if (context.group != nullptr) {
     shape.first_token = context.group->rank() * V;
     shape.tokens = context.group->size() * V;
