@@ -1,5 +1,6 @@
 #include "worker/data/datasets/mixture_dataset.h"
 
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -77,6 +78,7 @@ TEST_F(MixtureDatasetTest, HoldsOutTheEndOfEachSource) {
 }
 
 TEST_F(MixtureDatasetTest, SourcesMayKeepTheirDocumentsApartOrNot) {
+  std::filesystem::create_directory(folder_.path() + "/two");
   folder_.Write("two/1", "ab");
   folder_.Write("two/2", "cde");
   const auto open = [this](SequenceOptions::Packing packing) {
