@@ -1,13 +1,15 @@
 #include "client/init/csv_guess.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "common/csv/csv_parser.h"
 #include "common/text/did_you_mean.h"
 #include "common/text/utf8.h"
 
@@ -16,62 +18,55 @@ namespace {
 
 using Record = std::vector<std::string>;
 
-// Lines that tell whether a text is a table.
-constexpr size_t kLinesLookedAt = 200;
+// Records that tell whether a text is a table.
+constexpr size_t kRecordsLookedAt = 200;
 // Categories of which there are more, each in fewer records, seldom teach anything.
 constexpr size_t kManyCategories = 100;
 constexpr size_t kFewRecordsOfEach = 5;
 
+// A record, and the line on which it begins.
 struct Line {
   size_t number = 0;
-  absl::string_view text;
+  Record fields;
 };
 
-// The lines that are not blank.
-std::vector<Line> LinesOf(absl::string_view text) {
-  std::vector<Line> lines;
-  size_t number = 0;
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    ++number;
-    line = absl::StripSuffix(line, "\r");
-    if (!absl::StripAsciiWhitespace(line).empty()) lines.push_back({number, line});
-  }
-  return lines;
-}
-
-// The fields of a line; quotes around a field hide separators. A record over several lines is not
-// understood: its lines have other numbers of fields, and are not counted.
-Record SplitLine(absl::string_view line, char separator) {
-  Record fields(1);
-  bool quoted = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (c == '"') {
-      const bool doubled = quoted && i + 1 < line.size() && line[i + 1] == '"';
-      if (doubled) fields.back() += line[++i];
-      if (!doubled) quoted = !quoted;
-    } else if (c == separator && !quoted) {
-      fields.emplace_back();
-    } else {
-      fields.back() += c;
+// Returns the first `most` records that are not blank, without spaces around their fields. A line
+// at which training would stop has no fields, and the text goes on behind it.
+std::vector<Line> ReadRecords(absl::string_view text, char separator, size_t most) {
+  std::vector<Line> records;
+  const std::string path;
+  size_t before = 0;
+  while (!text.empty()) {
+    CsvParser parser(text, path, separator);
+    Record fields;
+    absl::StatusOr<bool> next = parser.Next(fields);
+    for (; next.ok() && *next; next = parser.Next(fields)) {
+      for (std::string& field : fields) absl::StripAsciiWhitespace(&field);
+      if (fields.size() == 1 && fields[0].empty()) continue;
+      records.push_back({before + static_cast<size_t>(parser.line()), fields});
+      if (records.size() == most) return records;
     }
+    if (next.ok()) break;
+    records.push_back({before + static_cast<size_t>(parser.line()), {}});
+    if (records.size() == most) return records;
+    before += static_cast<size_t>(parser.line());
+    const size_t end = text.find('\n', parser.offset());
+    text.remove_prefix(end == absl::string_view::npos ? text.size() : end + 1);
   }
-  for (std::string& field : fields) absl::StripAsciiWhitespace(&field);
-  return fields;
+  return records;
 }
 
-// The separator with the most fields that most lines agree on; 0: none.
-char FindSeparator(const std::vector<Line>& lines) {
+// Returns the separator with the most fields that most records agree on; 0: none.
+char FindSeparator(absl::string_view text) {
   char best = 0;
   size_t most = 1;
   for (const char separator : {',', ';', '\t', '|'}) {
-    const size_t fields = SplitLine(lines[0].text, separator).size();
-    const size_t looked_at = std::min(lines.size(), kLinesLookedAt);
-    size_t agree = 0;
-    for (size_t i = 0; i < looked_at; ++i) {
-      if (SplitLine(lines[i].text, separator).size() == fields) ++agree;
-    }
-    if (fields > most && agree * 10 >= looked_at * 9) {
+    const std::vector<Line> records = ReadRecords(text, separator, kRecordsLookedAt);
+    const size_t fields = records.empty() ? 0 : records[0].fields.size();
+    const size_t agree =
+        std::count_if(records.begin(), records.end(),
+                      [fields](const Line& record) { return record.fields.size() == fields; });
+    if (records.size() > 1 && fields > most && agree * 10 >= records.size() * 9) {
       most = fields;
       best = separator;
     }
@@ -200,12 +195,12 @@ void AddColumn(const CsvColumn& column, CsvGuess& guess) {
 }  // namespace
 
 std::optional<CsvGuess> GuessCsv(absl::string_view text, const std::string& label) {
-  const std::vector<Line> lines = LinesOf(text);
-  if (lines.size() < 2) return std::nullopt;
   CsvGuess guess;
-  guess.separator = FindSeparator(lines);
+  guess.separator = FindSeparator(text);
   if (guess.separator == 0) return std::nullopt;
-  const Record first = SplitLine(lines[0].text, guess.separator);
+  const std::vector<Line> lines =
+      ReadRecords(text, guess.separator, std::numeric_limits<size_t>::max());
+  const Record& first = lines[0].fields;
   guess.header = !HasNumber(first);
   std::vector<CsvColumn> columns(first.size());
   if (guess.header) {
@@ -214,7 +209,7 @@ std::optional<CsvGuess> GuessCsv(absl::string_view text, const std::string& labe
     for (size_t i = 0; i < columns.size(); ++i) columns[i].name = absl::StrCat(i + 1);
   }
   for (size_t i = guess.header ? 1 : 0; i < lines.size(); ++i) {
-    const Record record = SplitLine(lines[i].text, guess.separator);
+    const Record& record = lines[i].fields;
     if (record.size() != columns.size()) continue;
     ++guess.records;
     for (size_t j = 0; j < columns.size(); ++j) columns[j].Add(record[j], lines[i].number);

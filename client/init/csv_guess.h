@@ -49,10 +49,10 @@ struct CsvGuess {
   size_t records = 0;
 };
 
-// Guesses a table's columns. Returns nothing if the text is not a table: most lines of a table have
-// the same number of fields, at least 2, with one of the usual separators between them. `text` ends
-// with a whole line. `label` is the column to predict; empty: the one that is named like a label,
-// or else comes last or first.
+// Guesses a table's columns. Returns nothing if the text is not a table: most records of a table,
+// as training reads them (common/csv/csv_parser.h), have the same number of fields, at least 2,
+// with one of the usual separators between them. `text` ends with a whole line. `label` is the
+// column to predict; empty: the one that is named like a label, or else comes last or first.
 std::optional<CsvGuess> GuessCsv(absl::string_view text, const std::string& label = "");
 
 }  // namespace muster

@@ -241,6 +241,23 @@ TEST(CsvGuessTest, CountsTheRecordsOfTheRarestClass) {
   EXPECT_EQ(GuessCsv(Table("x,y", {"1.5,a", "2.5,b", "2.5,b"}))->fewest_records, 10);
 }
 
+TEST(CsvGuessTest, ReadsRecordsAsTrainingDoes) {
+  const std::string table =
+      Table("x, \"note\" ,y", {"1.5,\"two\nlines, \"\"quoted\"\"\",0", "2.5,b,1", "?,c,1"});
+  auto guess = GuessCsv(table);
+  ASSERT_TRUE(guess.has_value());
+  EXPECT_EQ(guess->records, 30);
+  EXPECT_EQ(guess->label, "y");
+  EXPECT_THAT(guess->numeric, ElementsAre("x"));
+  EXPECT_THAT(guess->categorical, ElementsAre("note"));
+  // Training would stop at such a line, and name it. Here later records count.
+  guess = GuessCsv(absl::StrCat(table, "3.5,5\" wide,1\n4.5,b,x\n4.5,b,0\n"), "y");
+  ASSERT_TRUE(guess.has_value());
+  EXPECT_EQ(guess->records, 32);
+  EXPECT_THAT(guess->label_refused, HasSubstr("line 43 has a text in it"));
+  EXPECT_FALSE(GuessCsv("a,\"b\n1,2\n").has_value()) << "the quote is never closed";
+}
+
 TEST(CsvGuessTest, ProseIsNoTable) {
   EXPECT_FALSE(GuessCsv("One line, and another.\nThe next, with more, of them.\nNone.\n"));
   EXPECT_FALSE(GuessCsv("a,b\n"));

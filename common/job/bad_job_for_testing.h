@@ -23,6 +23,20 @@ struct BadJob {
   ::testing::Matcher<std::string> message;
 };
 
+// Makes the job one of a transformer on devices, which is valid.
+inline void OnDevices(v1::JobSpec& spec, v1::UpdateSpec::Road dense = v1::UpdateSpec::ALL_REDUCE) {
+  spec.mutable_data()->mutable_sequences()->set_path("p");
+  v1::TransformerSpec& transformer = *spec.mutable_model()->mutable_transformer();
+  transformer.set_layers(2);
+  transformer.set_width(8);
+  transformer.set_heads(2);
+  transformer.set_context(4);
+  transformer.set_vocabulary(16);
+  spec.mutable_optimizer()->set_name("adamw");
+  spec.mutable_update()->set_dense(dense);
+  spec.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+}
+
 // Expects that ValidateJob refuses SmallJob once it is spoilt so, by name.
 inline void ExpectRefused(const BadJob& bad) {
   v1::JobSpec spec = SmallJob();

@@ -1,8 +1,11 @@
 #include "common/job/device_validator.h"
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/job/invalid.h"
 #include "common/job/job_road.h"
 #include "proto/job.pb.h"
@@ -10,29 +13,64 @@
 namespace muster {
 namespace {
 
-// Checks jobs whose parameters stay on the devices, which then do all that is done with them.
-absl::Status ValidateResident(const v1::JobSpec& spec) {
+// A field that jobs on devices cannot have as it is, and what to do instead.
+struct Refusal {
+  bool applies = false;
+  absl::string_view field;
+  std::string value;
+  absl::string_view reason;
+};
+
+// Returns what is refused where servers step the parameters, and each device computes with all.
+std::vector<Refusal> OnServers(const v1::JobSpec& spec) {
+  constexpr absl::string_view kWhole =
+      "but compute.device is CUDA and update.dense PARAMETER_SERVER, where each device holds and "
+      "computes the whole model in this version: take update.dense ALL_REDUCE, or compute.device "
+      "CPU";
+  const v1::ParallelismSpec& parallelism = spec.parallelism();
+  const auto over = [](uint32_t most, absl::string_view field, uint32_t value) {
+    return Refusal{value > most, field, absl::StrCat(value), kWhole};
+  };
+  return {over(1, "parallelism.pipeline", parallelism.pipeline()),
+          over(1, "parallelism.tensor", parallelism.tensor()),
+          over(0, "parallelism.zero.stage", parallelism.zero().stage())};
+}
+
+// Returns what is refused where parameters stay on the devices, which then do all that is done with
+// them.
+std::vector<Refusal> Resident(const v1::JobSpec& spec) {
   const std::string& optimizer = spec.optimizer().name();
-  if (optimizer != "adam" && optimizer != "adamw") {
-    return Invalid(
-        "optimizer.name", absl::StrCat("\"", optimizer, "\""),
-        "but compute.device is CUDA with update.dense ALL_REDUCE, where devices step the "
-        "parameters and know adam and adamw; take one of them, or train on parameter "
-        "servers, which know all");
-  }
-  if (spec.update().deterministic()) {
-    return Invalid(
-        "update.deterministic", "true",
-        "but compute.device is CUDA with update.dense ALL_REDUCE, where NCCL chooses the "
-        "order of additions; leave it out, or train on parameter servers");
-  }
-  if (spec.update().wire() > v1::UpdateSpec::F32) {
-    return Invalid(
-        "update.wire", v1::UpdateSpec::WireType_Name(spec.update().wire()),
-        "but compute.device is CUDA with update.dense ALL_REDUCE, where gradients travel "
-        "as F32; leave it out");
-  }
-  return absl::OkStatus();
+  const v1::UpdateSpec& update = spec.update();
+  const v1::ZeroSpec& zero = spec.parallelism().zero();
+  const bool divides_state = zero.stage() > 0 || spec.parallelism().tensor() > 1;
+  return {
+      {optimizer != "adam" && optimizer != "adamw", "optimizer.name",
+       absl::StrCat("\"", optimizer, "\""),
+       "but compute.device is CUDA with update.dense ALL_REDUCE, where devices step the parameters "
+       "and know adam and adamw; take one of them, or train on parameter servers, which know all"},
+      {update.deterministic(), "update.deterministic", "true",
+       "but compute.device is CUDA with update.dense ALL_REDUCE, where NCCL chooses the order of "
+       "additions; leave it out, or train on parameter servers"},
+      {update.wire() > v1::UpdateSpec::F32, "update.wire",
+       v1::UpdateSpec::WireType_Name(update.wire()),
+       "but compute.device is CUDA with update.dense ALL_REDUCE, where gradients travel as F32; "
+       "leave it out"},
+      {zero.offload() == v1::ZeroSpec::OPTIMIZER_STATE, "parallelism.zero.offload",
+       v1::ZeroSpec::Offload_Name(zero.offload()),
+       "but compute.device is CUDA, and devices hold optimizer state in their own memory: leave it "
+       "out, or take compute.device CPU"},
+      {zero.redundancy() > 0, "parallelism.zero.redundancy", absl::StrCat(zero.redundancy()),
+       "but compute.device is CUDA, and a copy that processors step does not have the bits of a "
+       "slice that a device steps: leave it out, and set checkpoint.every_steps, since the job "
+       "goes "
+       "back to its last checkpoint when it loses a worker; or take compute.device CPU"},
+      {spec.min_workers() > 0 && spec.min_workers() < spec.workers() && divides_state,
+       "min_workers", absl::StrCat(spec.min_workers()),
+       "but compute.device is CUDA, where ranks that divide the parameters "
+       "(parallelism.zero.stage, "
+       "parallelism.tensor) cannot divide them anew in this version: leave it out, or take "
+       "parallelism.zero.stage 0 without parallelism.tensor, or compute.device CPU"},
+  };
 }
 
 }  // namespace
@@ -48,7 +86,10 @@ absl::Status ValidateDevice(const v1::JobSpec& spec) {
     return Invalid("compute.device", "CUDA",
                    "but only model.transformer computes on devices; leave it out");
   }
-  return TrainsByAllReduce(spec) ? ValidateResident(spec) : absl::OkStatus();
+  for (const Refusal& refusal : TrainsByAllReduce(spec) ? Resident(spec) : OnServers(spec)) {
+    if (refusal.applies) return Invalid(refusal.field, refusal.value, refusal.reason);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace muster

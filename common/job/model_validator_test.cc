@@ -37,13 +37,6 @@ v1::RegressionSpec& DeepFmRegression(v1::JobSpec& spec) {
   return *deep_fm.mutable_regression();
 }
 
-void OnDevice(v1::JobSpec& spec, v1::UpdateSpec::Road dense) {
-  Transformer(spec);
-  spec.mutable_update()->set_dense(dense);
-  spec.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
-  spec.mutable_optimizer()->set_name("adamw");
-}
-
 TEST(ModelValidatorTest, TakesRegressionOfTables) {
   v1::JobSpec spec = SmallJob();
   v1::RegressionSpec& regression = DeepFmRegression(spec);
@@ -81,32 +74,6 @@ INSTANTIATE_TEST_SUITE_P(
         BadJob{"EmptyLayer",
                [](v1::JobSpec& s) { s.mutable_model()->mutable_mlp()->set_hidden(0, 0); },
                HasSubstr("model.mlp.hidden[0] is 0")},
-        BadJob{"DeviceOfNoKind",
-               [](v1::JobSpec& s) {
-                 s.mutable_compute()->set_device(static_cast<v1::ComputeSpec::Device>(7));
-               },
-               HasSubstr("compute.device is 7; it must be CPU or CUDA")},
-        BadJob{"DeviceForOtherModels",
-               [](v1::JobSpec& s) { s.mutable_compute()->set_device(v1::ComputeSpec::CUDA); },
-               HasSubstr("compute.device is CUDA; but only model.transformer")},
-        BadJob{"DeviceWithOptimizerOfServersAlone",
-               [](v1::JobSpec& s) {
-                 OnDevice(s, v1::UpdateSpec::ALL_REDUCE);
-                 s.mutable_optimizer()->set_name("sgd");
-               },
-               AllOf(HasSubstr("optimizer.name is \"sgd\""), HasSubstr("adam and adamw"))},
-        BadJob{"DeviceInOneOrder",
-               [](v1::JobSpec& s) {
-                 OnDevice(s, v1::UpdateSpec::ALL_REDUCE);
-                 s.mutable_update()->set_deterministic(true);
-               },
-               AllOf(HasSubstr("update.deterministic is true"), HasSubstr("NCCL"))},
-        BadJob{"DeviceWithHalfTheBytes",
-               [](v1::JobSpec& s) {
-                 OnDevice(s, v1::UpdateSpec::ALL_REDUCE);
-                 s.mutable_update()->set_wire(v1::UpdateSpec::BF16);
-               },
-               HasSubstr("update.wire is BF16; but compute.device is CUDA")},
         BadJob{"NoData", [](v1::JobSpec& s) { s.clear_data(); }, HasSubstr("data is without")},
         BadJob{"NoPath", [](v1::JobSpec& s) { s.mutable_data()->mutable_idx(); },
                HasSubstr("data.idx.images is empty")},
@@ -340,9 +307,9 @@ TEST(ModelValidatorTest, TransformersComputeAsTheySay) {
 
 TEST(ModelValidatorTest, DevicesTakeBothRoads) {
   v1::JobSpec spec = SmallJob();
-  OnDevice(spec, v1::UpdateSpec::ALL_REDUCE);
+  OnDevices(spec, v1::UpdateSpec::ALL_REDUCE);
   EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
-  OnDevice(spec, v1::UpdateSpec::PARAMETER_SERVER);
+  OnDevices(spec, v1::UpdateSpec::PARAMETER_SERVER);
   spec.mutable_optimizer()->set_name("adagrad");
   spec.mutable_update()->set_deterministic(true);
   spec.mutable_update()->set_wire(v1::UpdateSpec::BF16);

@@ -142,13 +142,6 @@ absl::Status ValidateRest(const v1::JobSpec& spec) {
                                 ", where what pushes round away is not kept: take update.wire F32, "
                                 "or update.dense ALL_REDUCE"));
   }
-  if (!TrainsByAllReduce(spec) && spec.compute().device() == v1::ComputeSpec::CUDA) {
-    return Invalid(
-        kPipeline, stages,
-        "but compute.device is CUDA and update.dense PARAMETER_SERVER, where each device "
-        "computes whole models in this version: take update.dense ALL_REDUCE, or "
-        "compute.device CPU");
-  }
   if (const StageOrder order = ShapeOfStages(spec).order;
       spec.parallelism().zero().stage() == 2 &&
       (order == StageOrder::kZeroBubble || order == StageOrder::kInterleaved)) {

@@ -154,13 +154,6 @@ INSTANTIATE_TEST_SUITE_P(
                     },
                     HasSubstr("update.wire is BF16; but update.dense is PARAMETER_SERVER and "
                               "parallelism.pipeline 2")},
-        BadPipeline{"DevicesWithServers",
-                    [](v1::JobSpec& s) {
-                      s.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
-                      s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
-                    },
-                    HasSubstr("parallelism.pipeline is 2; but compute.device is CUDA and "
-                              "update.dense PARAMETER_SERVER")},
         BadPipeline{"ScatteredGradientsOfSplitBackward",
                     [](v1::JobSpec& s) {
                       Parallelism(s).mutable_zero()->set_stage(2);

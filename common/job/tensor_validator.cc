@@ -95,13 +95,6 @@ absl::Status ValidateModel(const v1::JobSpec& spec) {
 absl::Status ValidateRoad(const v1::JobSpec& spec) {
   const uint32_t ranks = SizeAlong(Axis::kTensor, spec);
   if (TrainsByAllReduce(spec)) return absl::OkStatus();
-  if (spec.compute().device() == v1::ComputeSpec::CUDA) {
-    return Invalid(
-        kField, ranks,
-        "but compute.device is CUDA and update.dense PARAMETER_SERVER, where each device "
-        "computes whole layers in this version: take update.dense ALL_REDUCE, or "
-        "compute.device CPU");
-  }
   const v1::UpdateSpec& update = spec.update();
   if (update.unlimited_staleness() || update.staleness_bound() > 0) {
     return Invalid(kField, ranks,
@@ -121,12 +114,6 @@ absl::Status ValidateRoad(const v1::JobSpec& spec) {
 // Checks how few workers the job may go on with: data ranks are there as a whole, or not at all.
 absl::Status ValidateMinWorkers(const v1::JobSpec& spec) {
   const uint32_t ranks = SizeAlong(Axis::kTensor, spec);
-  if (spec.min_workers() > 0 && spec.compute().device() == v1::ComputeSpec::CUDA) {
-    return Invalid("min_workers", spec.min_workers(),
-                   absl::StrCat("but compute.device is CUDA and parallelism.tensor ", ranks,
-                                ", whose shares lie on devices alone in this version: leave it "
-                                "out, or take compute.device CPU"));
-  }
   if (spec.min_workers() % ranks == 0) return absl::OkStatus();
   return Invalid("min_workers", spec.min_workers(),
                  absl::StrCat("but a data rank of this job is ", ranks,

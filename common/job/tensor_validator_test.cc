@@ -157,21 +157,6 @@ INSTANTIATE_TEST_SUITE_P(
                     s.mutable_update()->set_unlimited_staleness(true);
                   },
                   HasSubstr("must read one version")},
-        BadTensor{"DevicesOnServers",
-                  [](v1::JobSpec& s) {
-                    s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
-                    s.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
-                  },
-                  HasSubstr("parallelism.tensor is 2; but compute.device is CUDA and update.dense "
-                            "PARAMETER_SERVER")},
-        BadTensor{
-            "FewerDevices",
-            [](v1::JobSpec& s) {
-              s.mutable_optimizer()->set_name("adamw");
-              s.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
-              s.set_min_workers(2);
-            },
-            HasSubstr("min_workers is 2; but compute.device is CUDA and parallelism.tensor 2")},
         BadTensor{"PartOfADataRank", [](v1::JobSpec& s) { s.set_min_workers(3); },
                   AllOf(HasSubstr("min_workers is 3; "), HasSubstr("multiple of 2"))},
         BadTensor{"SequenceAlone",

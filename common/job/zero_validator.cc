@@ -107,15 +107,9 @@ absl::Status ValidateOnServers(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
-// Checks what a job by all-reduce keeps on disk, and what it keeps gathered.
+// Checks what a job by all-reduce keeps gathered.
 absl::Status ValidateKept(const v1::JobSpec& spec) {
   const v1::ZeroSpec& zero = spec.parallelism().zero();
-  if (zero.offload() != v1::ZeroSpec::OFFLOAD_UNSPECIFIED &&
-      spec.compute().device() == v1::ComputeSpec::CUDA) {
-    return Invalid("parallelism.zero.offload", v1::ZeroSpec::Offload_Name(zero.offload()),
-                   "but compute.device is CUDA, and devices hold optimizer state in their own "
-                   "memory: leave it out, or take compute.device CPU");
-  }
   if (zero.keep_gathered_bytes() > 0 && zero.stage() < 3) {
     return Invalid("parallelism.zero.keep_gathered_bytes", zero.keep_gathered_bytes(),
                    absl::StrCat(StageIs(zero),
@@ -171,21 +165,6 @@ absl::Status ValidateRedundancy(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
-// Checks a job whose ranks have their slices on devices.
-absl::Status ValidateOnDevices(const v1::JobSpec& spec) {
-  const v1::ZeroSpec& zero = spec.parallelism().zero();
-  constexpr absl::string_view kWhole =
-      "but compute.device is CUDA and update.dense PARAMETER_SERVER, where each device holds all "
-      "weights and gradients; take update.dense ALL_REDUCE, stage 0, or compute.device CPU";
-  if (!TrainsByAllReduce(spec)) return Invalid("parallelism.zero.stage", zero.stage(), kWhole);
-  if (zero.redundancy() > 0) {
-    return Invalid("parallelism.zero.redundancy", zero.redundancy(),
-                   "but compute.device is CUDA, where slices lie on devices alone in this version: "
-                   "leave it out, or take compute.device CPU");
-  }
-  return absl::OkStatus();
-}
-
 // Checks a job whose ranks divide their shards anew when they become fewer or more.
 absl::Status ValidateNewShards(const v1::JobSpec& spec) {
   constexpr absl::string_view kField = "min_workers";
@@ -196,13 +175,6 @@ absl::Status ValidateNewShards(const v1::JobSpec& spec) {
                                 SizeAlong(kDataAxes, spec),
                                 " data ranks, and a group of ranks that divide the parameters must "
                                 "stay whole: leave out one of the two"));
-  }
-  if (spec.compute().device() == v1::ComputeSpec::CUDA) {
-    return Invalid(kField, spec.min_workers(),
-                   absl::StrCat(StageIs(zero),
-                                " and compute.device CUDA, where shards lie on devices alone in "
-                                "this version: leave it out, or take stage 0 or compute.device "
-                                "CPU"));
   }
   return absl::OkStatus();
 }
@@ -232,9 +204,6 @@ absl::Status ValidateZero(const v1::JobSpec& spec) {
   }
   if (zero.stage() == 0) return ValidateNoStage(zero);
   if (!TrainsByAllReduce(spec)) MUSTER_RETURN_IF_ERROR(ValidateOnServers(spec));
-  if (spec.compute().device() == v1::ComputeSpec::CUDA) {
-    MUSTER_RETURN_IF_ERROR(ValidateOnDevices(spec));
-  }
   MUSTER_RETURN_IF_ERROR(ValidateShard(spec));
   MUSTER_RETURN_IF_ERROR(ValidateRows(spec));
   MUSTER_RETURN_IF_ERROR(ValidateLosses(spec));

@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/job/device_validator.h"
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
+#include "common/job/pipeline_validator.h"
 #include "common/job/zero_validator.h"
 #include "common/mesh/job_mesh.h"
 #include "common/plan/memory/rows_memory.h"
@@ -53,6 +55,11 @@ bool MayHoldUnitsInFlight(const v1::JobSpec& spec) {
           update.wire() == v1::UpdateSpec::F32);
 }
 
+// Returns whether ranks may divide what the job says where it trains.
+bool MayDivideSo(const v1::JobSpec& spec) {
+  return ValidateZero(spec).ok() && ValidateDevice(spec).ok() && ValidatePipeline(spec).ok();
+}
+
 std::string RaiseZeroStage(v1::JobSpec& spec) {
   if (MayHoldUnitsInFlight(spec)) {
     spec.mutable_parallelism()->mutable_zero()->set_stage(3);
@@ -64,7 +71,7 @@ std::string RaiseZeroStage(v1::JobSpec& spec) {
   if (!divides || stage >= 3) return "";
   v1::JobSpec raised = spec;
   raised.mutable_parallelism()->mutable_zero()->set_stage(stage + 1);
-  if (!ValidateZero(raised).ok()) return "";
+  if (!MayDivideSo(raised)) return "";
   spec = std::move(raised);
   return absl::StrCat("parallelism.zero.stage ", stage + 1);
 }
@@ -105,7 +112,7 @@ std::string OffloadState(v1::JobSpec& spec) {
   zero.set_offload(v1::ZeroSpec::OPTIMIZER_STATE);
   v1::JobSpec offloads = spec;
   *offloads.mutable_parallelism()->mutable_zero() = zero;
-  if (!ValidateZero(offloads).ok()) return "";
+  if (!MayDivideSo(offloads)) return "";
   spec = std::move(offloads);
   return absl::StrCat("parallelism.zero.", without_stage ? "stage 1 and " : "",
                       "offload OPTIMIZER_STATE");

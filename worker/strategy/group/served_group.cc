@@ -39,8 +39,8 @@ absl::Status ServedGroup::Join(std::unique_ptr<Communicator> communicator,
   MUSTER_ASSIGN_OR_RETURN(tensor_ranks_,
                           TensorRanks::Create(groups_->tensor_group(), tables.tensors, peers));
   if (Communicator* const stages = groups_->tied_group(); stages != nullptr) {
-    MUSTER_ASSIGN_OR_RETURN(tied_gradients_,
-                            TiedGradients::Create(*stages, tables.tensors, options_.timeout));
+    MUSTER_ASSIGN_OR_RETURN(tied_sums_,
+                            TiedSums::Create(*stages, tables.tensors, options_.timeout));
   }
   ParameterServerStrategy::Options servers = options_.servers;
   servers.registered_memory = nullptr;
@@ -64,7 +64,7 @@ void ServedGroup::Leave() {
     waiting_ = nullptr;
   }
   if (strategy_ != nullptr && strategy_->closed().has_value()) clock_ = strategy_->closed();
-  tied_gradients_.reset();
+  tied_sums_.reset();
   strategy_.reset();
   tensor_ranks_.reset();
   data_rank_.reset();
@@ -104,15 +104,15 @@ absl::Status ServedGroup::SumShared(int unit, GradientSpans gradients) {
 }
 
 absl::Status ServedGroup::AddTied(int unit, GradientSpans gradients) {
-  if (tied_gradients_ == nullptr) return absl::OkStatus();
+  if (tied_sums_ == nullptr) return absl::OkStatus();
   const BlockedTime blocked(*routing_.clock, exposed_seconds_);
-  return tied_gradients_->Add(unit, gradients);
+  return tied_sums_->SumOnFirst(unit, gradients);
 }
 
 absl::Status ServedGroup::AwaitLent() {
-  if (tied_gradients_ == nullptr) return absl::OkStatus();
+  if (tied_sums_ == nullptr) return absl::OkStatus();
   const BlockedTime blocked(*routing_.clock, exposed_seconds_);
-  return tied_gradients_->Finish();
+  return tied_sums_->AwaitSent();
 }
 
 CollectiveTraffic ServedGroup::TensorTraffic() const {

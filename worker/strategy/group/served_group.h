@@ -17,7 +17,7 @@
 #include "worker/collectives/communicator.h"
 #include "worker/strategy/group/exchange/rank_groups.h"
 #include "worker/strategy/group/gradients/tensor_ranks.h"
-#include "worker/strategy/group/gradients/tied_gradients.h"
+#include "worker/strategy/group/gradients/tied_sums.h"
 #include "worker/strategy/group/replica_group.h"
 #include "worker/strategy/servers/data_rank_peers.h"
 #include "worker/strategy/servers/parameter_server_strategy.h"
@@ -112,7 +112,7 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
   std::unique_ptr<TensorRanks> tensor_ranks_;
   std::unique_ptr<ParameterServerStrategy> strategy_;
   // May have lent the strategy's gradients, so it ends before.
-  std::unique_ptr<TiedGradients> tied_gradients_;
+  std::unique_ptr<TiedSums> tied_sums_;
   absl::Mutex mutex_;
   // The strategy, as long as its waits may be ended.
   ParameterServerStrategy* waiting_ ABSL_GUARDED_BY(mutex_) = nullptr;

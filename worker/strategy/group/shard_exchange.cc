@@ -19,8 +19,9 @@ absl::StatusOr<std::unique_ptr<ShardExchange>> ShardExchange::Create(
                                                                : exchange->MakeReplica());
   exchange->copies_ = place.MakeCopies(state.tables().tensors, exchange->held_);
   if (groups.tied_group() != nullptr) {
-    exchange->tied_sums_ = std::make_unique<TiedSums>(*groups.tied_group(), state.tables().tensors,
-                                                      options.reducing.timeout, &place.ops());
+    MUSTER_ASSIGN_OR_RETURN(exchange->tied_sums_,
+                            TiedSums::Create(*groups.tied_group(), state.tables().tensors,
+                                             options.reducing.timeout, &place.ops()));
   }
   return exchange;
 }
@@ -174,7 +175,7 @@ absl::Status ShardExchange::Finish() {
   if (reducer_ != nullptr) MUSTER_RETURN_IF_ERROR(reducer_->Finish());
   if (tied_sums_ == nullptr) return absl::OkStatus();
   const BlockedTime blocked(clock_, exposed_seconds_);
-  return tied_sums_->Add(tensor_sums_);
+  return tied_sums_->SumOnBoth(tensor_sums_);
 }
 
 ShardPlace::Check ShardExchange::sums_seen() const {

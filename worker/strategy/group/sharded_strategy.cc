@@ -234,8 +234,10 @@ absl::Status ShardedStrategy::FillShards(absl::optional<int> source, const MeshP
   if (own().shard().mesh.world_size() > 1) source = absl::nullopt;
   MUSTER_RETURN_IF_ERROR(kept_->Fill(world, source, groups_->replicas()));
   if (groups_->tied_group() != nullptr) {
-    TiedSums tied(*groups_->tied_group(), own().tables().tensors, options_.timeout);
-    MUSTER_RETURN_IF_ERROR(tied.CopyWeights(own()));
+    MUSTER_ASSIGN_OR_RETURN(
+        const std::unique_ptr<TiedSums> tied,
+        TiedSums::Create(*groups_->tied_group(), own().tables().tensors, options_.timeout));
+    MUSTER_RETURN_IF_ERROR(tied->CopyWeights(own()));
   }
   return recovers() ? recovery_.MakeCopies(world) : absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-#include "worker/strategy/group/gradients/tied_gradients.h"
+#include "worker/strategy/group/gradients/tied_sums.h"
 
 #include <memory>
 #include <vector>
@@ -37,25 +37,25 @@ struct Gradients {
   std::vector<absl::Span<float>> spans;
 };
 
-TEST(TiedGradientsTest, TheFirstStageHasTheSum) {
+TEST(TiedSumsTest, TheFirstStageHasTheSum) {
   TestRanks ranks(2);
   ranks.Run([&](std::unique_ptr<Communicator> stages) {
     const int rank = stages->rank();
-    const auto tied = TiedGradients::Create(*stages, TensorsOf(rank), kTimeout);
+    const auto tied = TiedSums::Create(*stages, TensorsOf(rank), kTimeout);
     ASSERT_EQ(tied.status(), absl::OkStatus());
     for (const int step : {0, 1}) {
       Gradients gradients(rank == 0 ? 0.5f : static_cast<float>(step));
       if (rank == 1) {
-        ASSERT_EQ((*tied)->Add(2, gradients.spans), absl::OkStatus());
-        ASSERT_EQ((*tied)->Add(1, gradients.spans), absl::OkStatus());
+        ASSERT_EQ((*tied)->SumOnFirst(2, gradients.spans), absl::OkStatus());
+        ASSERT_EQ((*tied)->SumOnFirst(1, gradients.spans), absl::OkStatus());
       }
       // The second stage has not waited for the first.
       ranks.AwaitAll();
       if (rank == 0) {
-        ASSERT_EQ((*tied)->Add(1, gradients.spans), absl::OkStatus());
-        ASSERT_EQ((*tied)->Add(0, gradients.spans), absl::OkStatus());
+        ASSERT_EQ((*tied)->SumOnFirst(1, gradients.spans), absl::OkStatus());
+        ASSERT_EQ((*tied)->SumOnFirst(0, gradients.spans), absl::OkStatus());
       }
-      ASSERT_EQ((*tied)->Finish(), absl::OkStatus());
+      ASSERT_EQ((*tied)->AwaitSent(), absl::OkStatus());
       const Gradients own(rank == 0 ? 0.5f : static_cast<float>(step));
       EXPECT_EQ(gradients.block, own.block);
       for (int64_t i = 0; i < kElements; ++i) {
@@ -66,29 +66,48 @@ TEST(TiedGradientsTest, TheFirstStageHasTheSum) {
   });
 }
 
-TEST(TiedGradientsTest, AStepThatIsGivenUpEndsItsMessages) {
+TEST(TiedSumsTest, BothStagesHaveTheSumOfTheirSlices) {
+  TestRanks ranks(2);
+  ranks.Run([&](std::unique_ptr<Communicator> stages) {
+    const int rank = stages->rank();
+    const auto tied = TiedSums::Create(*stages, TensorsOf(rank), kTimeout);
+    ASSERT_EQ(tied.status(), absl::OkStatus());
+    Gradients gradients(rank == 0 ? 0.5f : 2.0f);
+    const std::vector<float> block = gradients.block;
+    ASSERT_EQ((*tied)->SumOnBoth(gradients.spans), absl::OkStatus());
+    EXPECT_EQ(gradients.block, block) << "one stage alone has it";
+    for (int64_t i = 0; i < kElements; ++i) {
+      ASSERT_EQ(gradients.embedding[i], 2.5f + 2 * static_cast<float>(i % 1000)) << i;
+    }
+    // Neither has elements of another rank's slice.
+    gradients.spans[0] = {};
+    EXPECT_EQ((*tied)->SumOnBoth(gradients.spans), absl::OkStatus());
+  });
+}
+
+TEST(TiedSumsTest, AStepThatIsGivenUpEndsItsMessages) {
   TestRanks ranks(2);
   ranks.Run([&](std::unique_ptr<Communicator> stages) {
     const int rank = stages->rank();
     Gradients gradients(1);
-    auto tied = TiedGradients::Create(*stages, TensorsOf(rank), kTimeout).value();
+    auto tied = TiedSums::Create(*stages, TensorsOf(rank), kTimeout).value();
     if (rank == 1) {
-      ASSERT_EQ(tied->Add(2, gradients.spans), absl::OkStatus());
+      ASSERT_EQ(tied->SumOnFirst(2, gradients.spans), absl::OkStatus());
       // The gradients may go away.
       tied.reset();
     }
     ranks.AwaitAll();
     if (rank == 0) {
-      EXPECT_EQ(tied->Add(0, gradients.spans).code(), absl::StatusCode::kAborted);
+      EXPECT_EQ(tied->SumOnFirst(0, gradients.spans).code(), absl::StatusCode::kAborted);
     }
   });
 }
 
-TEST(TiedGradientsTest, RefusesStagesInAnotherOrder) {
+TEST(TiedSumsTest, RefusesStagesInAnotherOrder) {
   TestRanks ranks(2);
   ranks.Run([&](std::unique_ptr<Communicator> stages) {
     const absl::Status status =
-        TiedGradients::Create(*stages, TensorsOf(1 - stages->rank()), kTimeout).status();
+        TiedSums::Create(*stages, TensorsOf(1 - stages->rank()), kTimeout).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(status.message(), HasSubstr("tensor embedding is on 2 stages"));
   });

@@ -1,0 +1,121 @@
+#include "common/job/device_validator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/job/bad_job_for_testing.h"
+#include "common/job/job_validator.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+v1::ParallelismSpec& OnDevicesInParallel(v1::JobSpec& spec) {
+  OnDevices(spec);
+  return *spec.mutable_parallelism();
+}
+
+v1::ParallelismSpec& OnDevicesWithServers(v1::JobSpec& spec) {
+  OnDevices(spec, v1::UpdateSpec::PARAMETER_SERVER);
+  return *spec.mutable_parallelism();
+}
+
+class BadDeviceTest : public ::testing::TestWithParam<BadJob> {};
+
+TEST_P(BadDeviceTest, IsRefusedByName) { ExpectRefused(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadDeviceTest,
+    ::testing::Values(
+        BadJob{"OfNoKind",
+               [](v1::JobSpec& s) {
+                 s.mutable_compute()->set_device(static_cast<v1::ComputeSpec::Device>(7));
+               },
+               HasSubstr("compute.device is 7; it must be CPU or CUDA")},
+        BadJob{"OtherModels",
+               [](v1::JobSpec& s) { s.mutable_compute()->set_device(v1::ComputeSpec::CUDA); },
+               HasSubstr("compute.device is CUDA; but only model.transformer")},
+        BadJob{"OptimizerOfServersAlone",
+               [](v1::JobSpec& s) {
+                 OnDevices(s);
+                 s.mutable_optimizer()->set_name("sgd");
+               },
+               AllOf(HasSubstr("optimizer.name is \"sgd\""), HasSubstr("adam and adamw"))},
+        BadJob{"OneOrder",
+               [](v1::JobSpec& s) {
+                 OnDevices(s);
+                 s.mutable_update()->set_deterministic(true);
+               },
+               AllOf(HasSubstr("update.deterministic is true"), HasSubstr("NCCL"))},
+        BadJob{"HalfTheBytes",
+               [](v1::JobSpec& s) {
+                 OnDevices(s);
+                 s.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+               },
+               HasSubstr("update.wire is BF16; but compute.device is CUDA")},
+        BadJob{"Redundancy",
+               [](v1::JobSpec& s) {
+                 v1::ZeroSpec& zero = *OnDevicesInParallel(s).mutable_zero();
+                 zero.set_stage(3);
+                 zero.set_redundancy(1);
+               },
+               AllOf(HasSubstr("parallelism.zero.redundancy is 1; but compute.device is CUDA"),
+                     HasSubstr("set checkpoint.every_steps"))},
+        BadJob{"Offload",
+               [](v1::JobSpec& s) {
+                 v1::ZeroSpec& zero = *OnDevicesInParallel(s).mutable_zero();
+                 zero.set_stage(2);
+                 zero.set_offload(v1::ZeroSpec::OPTIMIZER_STATE);
+               },
+               AllOf(HasSubstr("parallelism.zero.offload is OPTIMIZER_STATE; but compute.device "
+                               "is CUDA"),
+                     HasSubstr("leave it out"))},
+        BadJob{"FewerShards",
+               [](v1::JobSpec& s) {
+                 OnDevicesInParallel(s).mutable_zero()->set_stage(2);
+                 s.set_min_workers(1);
+               },
+               AllOf(HasSubstr("min_workers is 1; but compute.device is CUDA"),
+                     HasSubstr("take parallelism.zero.stage 0"))},
+        BadJob{"FewerTensorGroups",
+               [](v1::JobSpec& s) {
+                 OnDevicesInParallel(s).set_tensor(2);
+                 s.set_workers(4);
+                 s.set_min_workers(2);
+               },
+               HasSubstr("min_workers is 2; but compute.device is CUDA")},
+        BadJob{"ShardsOnServers",
+               [](v1::JobSpec& s) { OnDevicesWithServers(s).mutable_zero()->set_stage(3); },
+               AllOf(HasSubstr("parallelism.zero.stage is 3; but compute.device is CUDA and "
+                               "update.dense PARAMETER_SERVER"),
+                     HasSubstr("take update.dense ALL_REDUCE"))},
+        BadJob{"TensorRanksOnServers",
+               [](v1::JobSpec& s) { OnDevicesWithServers(s).set_tensor(2); },
+               HasSubstr("parallelism.tensor is 2; but compute.device is CUDA and update.dense "
+                         "PARAMETER_SERVER")},
+        BadJob{"StagesOnServers", [](v1::JobSpec& s) { OnDevicesWithServers(s).set_pipeline(2); },
+               HasSubstr("parallelism.pipeline is 2; but compute.device is CUDA and update.dense "
+                         "PARAMETER_SERVER")}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(DeviceValidatorTest, TakesWhatDevicesDo) {
+  const auto expect_taken = [](void (*change)(v1::ParallelismSpec&)) {
+    v1::JobSpec spec = SmallJob();
+    change(OnDevicesInParallel(spec));
+    spec.set_min_workers(2);
+    EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+  };
+  expect_taken([](v1::ParallelismSpec&) {});
+  expect_taken([](v1::ParallelismSpec& parallelism) { parallelism.mutable_zero()->set_stage(3); });
+  expect_taken([](v1::ParallelismSpec& parallelism) { parallelism.set_tensor(2); });
+  v1::JobSpec on_servers = SmallJob();
+  OnDevicesWithServers(on_servers);
+  on_servers.mutable_optimizer()->set_name("sgd");
+  EXPECT_EQ(ValidateJob(on_servers), absl::OkStatus());
+}
+
+}  // namespace
+}  // namespace muster
