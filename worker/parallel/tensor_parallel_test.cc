@@ -12,6 +12,7 @@
 #include "common/partition/local_tensors.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
+#include "worker/data/packed_batches_for_testing.h"
 #include "worker/models/local_trainer_for_testing.h"
 #include "worker/models/mlp.h"
 #include "worker/models/transformer.h"
@@ -202,6 +203,16 @@ TEST_P(TensorParallelTest, LossAndGradientsAreThoseOfOneRank) {
           absl::StrCat("recompute ", static_cast<int>(recompute), ", split ", split_backward));
       Check(batch, recompute, split_backward);
     }
+  }
+}
+
+// The border of the rows that ranks have for themselves is none of documents.
+TEST_P(TensorParallelTest, PackedDocuments) {
+  Batch batch = RandomBatch(shape(), 3);
+  PackDocuments(batch, 1);
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
+    SCOPED_TRACE(absl::StrCat("recompute ", static_cast<int>(recompute)));
+    Check(batch, recompute, /*split_backward=*/recompute == Recompute::kFull);
   }
 }
 
