@@ -1,5 +1,7 @@
 #include "common/compute/activation_layout.h"
 
+#include <algorithm>
+
 namespace muster {
 namespace {
 
@@ -128,6 +130,14 @@ TransformerArrays Walk::TakeAll() {
 }
 
 }  // namespace
+
+void SetUnits(uint64_t layers, const UnitRange& units, ActivationRequest& request) {
+  const auto all = static_cast<int64_t>(layers);
+  const int64_t first = std::clamp<int64_t>(units.first - 1, 0, all);
+  request.first_layer = first;
+  request.layers = std::clamp<int64_t>(units.end - 1, first, all) - first;
+  request.has_head = units.end > all + 1;
+}
 
 ActivationLayout::ActivationLayout(const ActivationRequest& request) : request_(request) {
   Walk walk(request_, nullptr);

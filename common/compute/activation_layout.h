@@ -9,6 +9,7 @@
 #include "common/base/round_up.h"
 #include "common/compute/transformer_activations.h"
 #include "common/device/arena_plan.h"
+#include "common/step/unit_range.h"
 #include "common/tensor/dtype.h"
 
 namespace muster {
@@ -77,6 +78,10 @@ struct ActivationRequest {
   // n.
   uint64_t own_rows() const { return sequence_parallel ? CeilDivide(N, tensor_ranks) : N; }
 };
+
+// Makes the request one for these units of a transformer of so many layers. Unit 0 is the
+// embedding, and the last one the head.
+void SetUnits(uint64_t layers, const UnitRange& units, ActivationRequest& request);
 
 // Where the arrays of one micro-batch lie in one block of memory: for the engines that compute in
 // it, and for those who only plan how much it is. In training every block has what it keeps for

@@ -21,6 +21,7 @@
 #include "worker/runtime/training/prepared_job.h"
 #include "worker/strategy/group/sharded_strategy.h"
 #include "worker/strategy/local_strategy_for_testing.h"
+#include "worker/strategy/row_keys_for_testing.h"
 
 namespace muster {
 namespace {
@@ -93,7 +94,7 @@ RunResult TrainAlone(v1::JobSpec spec, const RunOptions& options) {
   run.curve = Means(sums);
   std::map<std::string, std::vector<uint64_t>> keys;
   const auto& tables = job->model->description().sparse_tables;
-  for (size_t t = 0; t < tables.size(); ++t) keys[tables[t].name] = strategy->Keys(t);
+  for (size_t t = 0; t < tables.size(); ++t) keys[tables[t].name] = KeysOf(strategy->state(), t);
   run.trained = {
       ReadValues(*job, job->model->description().tensors, job->total_steps, *strategy, keys)};
   return run;

@@ -30,6 +30,7 @@
 #include "worker/runtime/training/prepared_job.h"
 #include "worker/runtime/training/step_executor.h"
 #include "worker/strategy/local_strategy_for_testing.h"
+#include "worker/strategy/row_keys_for_testing.h"
 
 namespace muster {
 namespace {
@@ -103,7 +104,7 @@ class LocalJob {
     const std::unique_ptr<MicroBatch> rows = job_.model->NewMicroBatch();
     for (size_t t = 0; t < model.sparse_tables.size(); ++t) {
       const SparseTableSpec& table = model.sparse_tables[t];
-      rows->sparse[t].keys = strategy_->Keys(static_cast<int>(t));
+      rows->sparse[t].keys = KeysOf(strategy_->state(), t);
       rows->sparse[t].rows.resize(rows->sparse[t].keys.size() * table.dim);
     }
     EXPECT_EQ(strategy_->LookUp(*rows), absl::OkStatus());

@@ -53,8 +53,6 @@ class LocalStrategy final : public Strategy {
   StrategyCounters counters() const override { return StrategyCounters(); }
 
   const ShardState& state() const { return *state_; }
-  // Keys of a table that were ever pushed, ascending.
-  std::vector<uint64_t> Keys(int table) const { return state_->Keys(table); }
 
  private:
   LocalStrategy(std::unique_ptr<ShardState> state, LossScaling loss_scaling);

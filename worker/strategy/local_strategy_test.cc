@@ -6,6 +6,7 @@
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/strategy/local_strategy_for_testing.h"
+#include "worker/strategy/row_keys_for_testing.h"
 
 namespace muster {
 namespace {
@@ -65,7 +66,7 @@ TEST(LocalStrategyTest, StepsByTheMeanGradient) {
   EXPECT_THAT(strategy->state().parameters()[0], ElementsAre(0, 1.5));
   ASSERT_EQ(strategy->LookUp(batch), absl::OkStatus());
   EXPECT_THAT(batch.sparse[0].rows, ElementsAre(1.5, 2, 2, 0.5));
-  EXPECT_THAT(strategy->Keys(0), ElementsAre(5, 7));
+  EXPECT_THAT(KeysOf(strategy->state(), 0), ElementsAre(5, 7));
 }
 
 // Neither weights, nor momentum, nor decay.

@@ -291,12 +291,6 @@ void ShardState::LookUp(size_t table, absl::Span<const uint64_t> keys,
   rows_[table].Pull(keys, out);
 }
 
-std::vector<uint64_t> ShardState::Keys(size_t table) const {
-  std::vector<uint64_t> keys;
-  for (const SparseTable::Row* row : rows_[table].Sorted()) keys.push_back(row->key);
-  return keys;
-}
-
 std::vector<double> ShardState::CellNorms(absl::Span<const absl::Span<float>> dense,
                                           absl::Span<const RowSum> rows) const {
   std::vector<double> norms(cells_by_shard_[shard_.rank]);

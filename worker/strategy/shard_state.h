@@ -130,8 +130,8 @@ class ShardState {
   // Reads the rows of keys of a sparse table into `out`; a row that was never pushed has its
   // initial value. REQUIRES: the shard owns them.
   void LookUp(size_t table, absl::Span<const uint64_t> keys, absl::Span<float> out) const;
-  // Returns the shard's keys of a table that were ever pushed, in ascending order.
-  std::vector<uint64_t> Keys(size_t table) const;
+  // Returns the shard's rows that were ever pushed, by sparse table.
+  absl::Span<const SparseTable> rows() const { return rows_; }
 
   // Returns the squared norms of the owned cells of sums (GradientSums), in order. A table's rows
   // of one partition are a cell, too; these follow those of blocks, table by table.

@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/schema.pb.h"
+#include "worker/strategy/row_keys_for_testing.h"
 #include "worker/strategy/shard_checkpoints_for_testing.h"
 
 namespace muster {
@@ -275,8 +276,8 @@ TEST_P(ShardStateOptimizerTest, ShardsAreTheWhole) {
     ExpectSameRows(*read, *whole);
     for (size_t table = 0; table < 2; ++table) {
       size_t rows = 0;
-      for (const auto& shard : shards) rows += shard->Keys(table).size();
-      EXPECT_EQ(rows, whole->Keys(table).size());
+      for (const auto& shard : shards) rows += KeysOf(*shard, table).size();
+      EXPECT_EQ(rows, KeysOf(*whole, table).size());
     }
   }
 }
@@ -339,7 +340,7 @@ TEST(ShardStateTest, TakesWeightsAloneFromAnotherJob) {
   EXPECT_EQ(restored->weights(), saved->weights());
   EXPECT_EQ(restored->state().optimizer_state, fresh->state().optimizer_state);
   EXPECT_EQ(restored->state().steps, fresh->state().steps);
-  EXPECT_EQ(restored->Keys(1), saved->Keys(1));
+  EXPECT_EQ(KeysOf(*restored, 1), KeysOf(*saved, 1));
   const SparseTable::Row& row = *restored->state().rows[1].Sorted()[0];
   EXPECT_EQ(row.steps, 0);
   EXPECT_EQ(row.values()[0], saved->state().rows[1].Sorted()[0]->values()[0]);
@@ -452,7 +453,7 @@ TEST(ShardStateTest, RowsReadAsTheirInitialValueBeforeTheirFirstPush) {
   const auto other = Make(Schema("sgd", 2));
   std::vector<float> row(2), again(2);
   state->LookUp(0, {77}, absl::MakeSpan(row));
-  EXPECT_THAT(state->Keys(0), ElementsAre());
+  EXPECT_THAT(KeysOf(*state, 0), ElementsAre());
   Train(*other, 1);
   other->LookUp(0, {77}, absl::MakeSpan(again));
   EXPECT_EQ(row, again);

@@ -25,7 +25,7 @@ void LeaveChunks(const std::vector<UnitRange>& chunks, DeviceExtents& extents) {
   const ActivationRequest whole = extents.activations;
   const auto leave = [&whole](const UnitRange& units) {
     ActivationRequest request = whole;
-    LeaveUnits(units, request);
+    SetUnits(request.layers, units, request);
     return request;
   };
   extents.activations = leave(chunks[0]);

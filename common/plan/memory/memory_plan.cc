@@ -422,7 +422,7 @@ class Planner {
         ActivationRequestOf(*model_.transformer, sequences, spec_.compute());
     request.pass = pass;
     request.split_backward = stages_.shape.order == StageOrder::kZeroBubble;
-    LeaveUnits(units, request);
+    SetUnits(request.layers, units, request);
     return ActivationLayout(request).bytes();
   }
 

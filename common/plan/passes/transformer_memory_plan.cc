@@ -92,15 +92,6 @@ ActivationRequest ActivationRequestOf(const TransformerSize& size, uint64_t sequ
           .sequence_parallel = size.divides_tokens};
 }
 
-void LeaveUnits(const UnitRange& units, ActivationRequest& request) {
-  // Unit 0 is the embedding, and the last one the head.
-  const auto layers = static_cast<int64_t>(request.layers);
-  const int64_t first = std::clamp<int64_t>(units.first - 1, 0, layers);
-  request.first_layer = first;
-  request.layers = std::clamp<int64_t>(units.end - 1, first, layers) - first;
-  request.has_head = units.end > layers + 1;
-}
-
 uint64_t PlanTransformerScratch(const ModelSize& model, uint64_t sequences,
                                 const v1::ComputeSpec& compute, bool multiply_bf16,
                                 uint64_t threads) {

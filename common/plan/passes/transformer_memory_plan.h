@@ -19,9 +19,6 @@ uint64_t TokensOf(const TransformerSize& size, uint64_t sequences);
 ActivationRequest ActivationRequestOf(const TransformerSize& size, uint64_t sequences,
                                       const v1::ComputeSpec& compute);
 
-// Leaves the arrays of these units alone (worker/nn/transformer/transformer_memory.h).
-void LeaveUnits(const UnitRange& units, ActivationRequest& request);
-
 // What kernels keep beside them, at most: heads of attention packed, per thread; what products pack
 // of f32 operands; and 16-bit operands made f32 by blocks, unless they are bf16 and the processors
 // multiply that themselves.

@@ -85,11 +85,11 @@ absl::StatusOr<std::vector<GradientBucket>> DeviceShard::PlanBuckets(
 }
 
 absl::Status DeviceShard::MoveGroups(RankGroups& groups) {
-  const Communicator& group = divides() ? groups.shard_group() : groups.data_group();
+  const Communicator& group = groups.Group(divides() ? Axis::kShard : kDataAxes);
   int communicators = TensorCommunicators(options_);
   if (group.size() > 1) ++communicators;
-  if (divides() && groups.replicas() != nullptr) ++communicators;
-  if (groups.stage_group() != nullptr) ++communicators;
+  if (divides() && groups.Others(Axis::kReplica) != nullptr) ++communicators;
+  if (groups.Others(Axis::kPipeline) != nullptr) ++communicators;
   if (groups.tied_group() != nullptr) ++communicators;
   // Communicators take device memory, too, and cannot wait for it.
   MUSTER_RETURN_IF_ERROR(AwaitDevice(options_, communicators));

@@ -1,7 +1,5 @@
 #include "worker/nn/transformer/transformer_memory.h"
 
-#include <algorithm>
-
 namespace muster {
 
 ActivationRequest ActivationRequestOf(const TransformerShape& shape, DType type,
@@ -18,13 +16,6 @@ ActivationRequest ActivationRequestOf(const TransformerShape& shape, DType type,
   request.type = type;
   request.recompute = recompute;
   return request;
-}
-
-void SetUnits(int64_t layers, const UnitRange& units, ActivationRequest& request) {
-  const int64_t first = std::clamp<int64_t>(units.first - 1, 0, layers);
-  request.first_layer = first;
-  request.layers = std::clamp<int64_t>(units.end - 1, first, layers) - first;
-  request.has_head = units.end > layers + 1;
 }
 
 void TransformerMemory::Prepare(const ComputeContext& context, const UnitRange& units) {

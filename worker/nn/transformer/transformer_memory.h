@@ -18,10 +18,6 @@ namespace muster {
 ActivationRequest ActivationRequestOf(const TransformerShape& shape, DType type,
                                       Recompute recompute);
 
-// Makes the request one for these units of a transformer of so many layers. Unit 0 is the
-// embedding, and the last one the head.
-void SetUnits(int64_t layers, const UnitRange& units, ActivationRequest& request);
-
 // The arrays of one micro-batch in host memory: one arena, laid out for the micro-batch's size,
 // sized once and used again. Not thread-safe.
 class TransformerMemory {

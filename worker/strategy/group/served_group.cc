@@ -25,10 +25,8 @@ absl::Status ServedGroup::Join(std::unique_ptr<Communicator> communicator,
   MUSTER_ASSIGN_OR_RETURN(const Tables tables, LocalTables(schema_, share));
   MUSTER_ASSIGN_OR_RETURN(groups_,
                           RankGroups::Create(std::move(communicator), share, tables.tensors));
-  if (mesh.size(Axis::kPipeline) > 1) {
-    MUSTER_ASSIGN_OR_RETURN(data_rank_,
-                            groups_->world().Split(mesh.Position(slot, kDataAxes), slot));
-  }
+  // For what the ranks of the data rank agree on.
+  if (mesh.size(Axis::kPipeline) > 1) MUSTER_RETURN_IF_ERROR(groups_->Make(kModelAxes));
   TensorRanks::Options peers;
   peers.divides_tokens = DividesTokens(order_.spec());
   peers.timeout = options_.timeout;
@@ -36,8 +34,8 @@ absl::Status ServedGroup::Join(std::unique_ptr<Communicator> communicator,
     const BlockedTime blocked(*routing_.clock, exposed_seconds_);
     return among.Run(call);
   };
-  MUSTER_ASSIGN_OR_RETURN(tensor_ranks_,
-                          TensorRanks::Create(groups_->tensor_group(), tables.tensors, peers));
+  MUSTER_ASSIGN_OR_RETURN(
+      tensor_ranks_, TensorRanks::Create(groups_->Others(Axis::kTensor), tables.tensors, peers));
   if (Communicator* const stages = groups_->tied_group(); stages != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(tied_sums_,
                             TiedSums::Create(*stages, tables.tensors, options_.timeout));
@@ -67,14 +65,12 @@ void ServedGroup::Leave() {
   tied_sums_.reset();
   strategy_.reset();
   tensor_ranks_.reset();
-  data_rank_.reset();
   groups_.reset();
 }
 
 std::vector<const FlightRecorder*> ServedGroup::recorders() const {
   if (groups_ == nullptr) return {};
   std::vector<const FlightRecorder*> recorders = groups_->recorders();
-  if (data_rank_ != nullptr) recorders.push_back(&data_rank_->recorder());
   if (tensor_ranks_ == nullptr) return recorders;
   for (const FlightRecorder* recorder : tensor_ranks_->recorders()) recorders.push_back(recorder);
   return recorders;
@@ -83,7 +79,7 @@ std::vector<const FlightRecorder*> ServedGroup::recorders() const {
 absl::StatusOr<uint64_t> ServedGroup::Begin(uint64_t closed) {
   MUSTER_ASSIGN_OR_RETURN(const uint64_t first, Least("first clock", closed));
   tensor_uncounted_ = TensorTraffic();
-  stages_formed_ = groups_->stage_traffic();
+  stages_formed_ = groups_->traffic(Axis::kPipeline);
   return first;
 }
 
@@ -93,8 +89,8 @@ absl::StatusOr<uint64_t> ServedGroup::Least(absl::string_view what, uint64_t val
   CollectiveCall call = Sum(absl::MakeSpan(&least, 1), options_.timeout, what);
   call.reduction = Reduction::kMin;
   const CollectiveTraffic before = TensorTraffic();
-  MUSTER_RETURN_IF_ERROR(
-      (data_rank_ != nullptr ? *data_rank_ : *groups_->tensor_group()).Run(call));
+  const bool stages = groups_->mesh().size(Axis::kPipeline) > 1;
+  MUSTER_RETURN_IF_ERROR(groups_->Group(stages ? kModelAxes : Axis::kTensor).Run(call));
   Add(Since(before, TensorTraffic()), tensor_uncounted_.sent, tensor_uncounted_.received);
   return static_cast<uint64_t>(least);
 }
@@ -122,7 +118,7 @@ CollectiveTraffic ServedGroup::TensorTraffic() const {
 void ServedGroup::AddTo(StrategyCounters& counters) const {
   Add(Since(tensor_uncounted_, TensorTraffic()), counters.tensor_bytes_sent,
       counters.tensor_bytes_received);
-  Add(Since(stages_formed_, groups_->stage_traffic()), counters.stage_bytes_sent,
+  Add(Since(stages_formed_, groups_->traffic(Axis::kPipeline)), counters.stage_bytes_sent,
       counters.stage_bytes_received);
   counters.exposed_seconds += exposed_seconds_;
 }

@@ -73,7 +73,7 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
   TensorGroup* tensor_group() {
     return tensor_ranks_ == nullptr ? nullptr : &tensor_ranks_->group();
   }
-  Communicator* stage_group() { return groups_->stage_group(); }
+  Communicator* stage_group() { return groups_->Others(Axis::kPipeline); }
 
   // Ends the strategy's waits for servers, now and until Leave; a no-op if no group is joined. For
   // any thread.
@@ -106,9 +106,6 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
   CollectiveTraffic stages_formed_;
   // Null unless a group is joined, and where they are not needed.
   std::unique_ptr<RankGroups> groups_;
-  // The communicator of the data rank's ranks, for what they agree on; null with one stage, where
-  // they are the tensor group.
-  std::unique_ptr<Communicator> data_rank_;
   std::unique_ptr<TensorRanks> tensor_ranks_;
   std::unique_ptr<ParameterServerStrategy> strategy_;
   // May have lent the strategy's gradients, so it ends before.

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
 #include "worker/strategy/group/test_ranks.h"
+#include "worker/strategy/row_keys_for_testing.h"
 
 namespace muster {
 namespace {
@@ -270,7 +271,7 @@ void Whole::Add(const ShardState& state) {
     std::copy(weights.begin(), weights.end(), whole.begin() + owned.block.begin);
   }
   for (size_t table = 0; table < state.tables().sparse.size(); ++table) {
-    for (const uint64_t key : state.Keys(table)) {
+    for (const uint64_t key : KeysOf(state, table)) {
       std::vector<float>& row = rows_[{table, key}];
       row.resize(state.tables().sparse[table].dim);
       state.LookUp(table, {key}, absl::MakeSpan(row));

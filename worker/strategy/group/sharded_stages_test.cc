@@ -416,10 +416,10 @@ TEST(RankGroupsTest, TensorRanksAreNeighboursThenShards) {
       EXPECT_EQ(group.Run(gather), absl::OkStatus());
       return others;
     };
-    const std::vector<int64_t> tensor = members(*groups->tensor_group());
-    const std::vector<int64_t> data = members(groups->data_group());
-    const std::vector<int64_t> shards = members(groups->shard_group());
-    const std::vector<int64_t> replicas = members(*groups->replicas());
+    const std::vector<int64_t> tensor = members(groups->Group(Axis::kTensor));
+    const std::vector<int64_t> data = members(groups->Group(kDataAxes));
+    const std::vector<int64_t> shards = members(groups->Group(Axis::kShard));
+    const std::vector<int64_t> replicas = members(groups->Group(Axis::kReplica));
     ranks.AwaitAll();
     if (rank != 5) return;
     EXPECT_THAT(tensor, ElementsAre(4, 5));
@@ -434,9 +434,9 @@ TEST(RankGroupsTest, OneDataRankHasNoReplicas) {
   ranks.Run([&ranks](std::unique_ptr<Communicator> world) {
     const MeshPosition shard(Mesh({.tensor = 2}), world->rank());
     const auto groups = RankGroups::Create(std::move(world), shard).value();
-    EXPECT_EQ(groups->tensor_group()->size(), 2);
-    EXPECT_EQ(groups->data_group().size(), 1);
-    EXPECT_EQ(groups->replicas(), nullptr);
+    EXPECT_EQ(groups->Group(Axis::kTensor).size(), 2);
+    EXPECT_EQ(groups->Group(kDataAxes).size(), 1);
+    EXPECT_EQ(groups->Others(Axis::kReplica), nullptr);
     const absl::Status wrong =
         RankGroups::Create(groups->world().Split(0, 0).value(), shard.Of(1 - shard.rank)).status();
     EXPECT_EQ(wrong.code(), absl::StatusCode::kFailedPrecondition) << wrong;

@@ -214,7 +214,7 @@ absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
   sums_.assign(exchange_->sums().begin(), exchange_->sums().end());
   agreement_ = std::make_unique<StepAgreement>(groups_->world(), AgreementOptions());
   MUSTER_RETURN_IF_ERROR(place_->Fill(own(), sums_));
-  counted_ = groups_->traffic();
+  counted_ = groups_->traffic(kDataAxes);
   exchange_->GatherAll();
   if (place_->on_host()) return absl::OkStatus();
   // A device warms up on weights.
@@ -232,7 +232,7 @@ absl::Status ShardedStrategy::FillShards(absl::optional<int> source, const MeshP
   if (recovers()) MUSTER_RETURN_IF_ERROR(recovery_.Forget(shard));
   // Several shards have no source in common.
   if (own().shard().mesh.world_size() > 1) source = absl::nullopt;
-  MUSTER_RETURN_IF_ERROR(kept_->Fill(world, source, groups_->replicas()));
+  MUSTER_RETURN_IF_ERROR(kept_->Fill(world, source, groups_->Others(Axis::kReplica)));
   if (groups_->tied_group() != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(
         const std::unique_ptr<TiedSums> tied,
@@ -282,7 +282,7 @@ absl::Status ShardedStrategy::BeginStep(uint64_t clock) {
   rows_->BeginStep();
   agreement_->BeginStep();
   tensor_counted_ = TensorTraffic();
-  stage_counted_ = groups_->stage_traffic();
+  stage_counted_ = groups_->traffic(Axis::kPipeline);
   agreement_counted_ = agreement_->traffic();
   MUSTER_RETURN_IF_ERROR(exchange_->BeginStep(counted_));
   return servers_ == nullptr ? absl::OkStatus() : servers_->BeginStep(clock);
@@ -312,12 +312,12 @@ absl::Status ShardedStrategy::PushRows(MicroBatch& micro_batch) {
 }
 
 void ShardedStrategy::CountTraffic(uint64_t& sent, uint64_t& received) {
-  const CollectiveTraffic now = groups_->traffic();
+  const CollectiveTraffic now = groups_->traffic(kDataAxes);
   Add(Since(std::exchange(counted_, now), now), sent, received);
 }
 
 void ShardedStrategy::LeaveOut(const CollectiveTraffic& before) {
-  Add(Since(before, groups_->traffic()), counted_.sent, counted_.received);
+  Add(Since(before, groups_->traffic(kDataAxes)), counted_.sent, counted_.received);
 }
 
 absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
@@ -357,7 +357,7 @@ void ShardedStrategy::CountAgreement() {
   }
   Add(Since(tensor_counted_, TensorTraffic()), counters_.tensor_bytes_sent,
       counters_.tensor_bytes_received);
-  Add(Since(stage_counted_, groups_->stage_traffic()), counters_.stage_bytes_sent,
+  Add(Since(stage_counted_, groups_->traffic(Axis::kPipeline)), counters_.stage_bytes_sent,
       counters_.stage_bytes_received);
 }
 
@@ -428,7 +428,7 @@ absl::StatusOr<CutFiles> ShardedStrategy::Cut(uint64_t clock) {
   // Calls under way belong to the next step; calls that follow belong to no step.
   MUSTER_RETURN_IF_ERROR(exchange_->AwaitAll());
   MUSTER_RETURN_IF_ERROR(TakeBack());
-  const CollectiveTraffic before = groups_->traffic();
+  const CollectiveTraffic before = groups_->traffic(kDataAxes);
   CutFiles servers;
   if (servers_ != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(servers, servers_->Cut(clock));
@@ -444,7 +444,7 @@ absl::StatusOr<CutFiles> ShardedStrategy::Cut(uint64_t clock) {
 }
 
 absl::StatusOr<CutEnd> ShardedStrategy::EndCut(CutEnd mine) {
-  const CollectiveTraffic before = groups_->traffic();
+  const CollectiveTraffic before = groups_->traffic(kDataAxes);
   MUSTER_ASSIGN_OR_RETURN(const CutEnd end, kept_->EndCut(groups_->world(), mine));
   LeaveOut(before);
   return end;

@@ -163,7 +163,9 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   }
   // Returns the communicator of the stages of a pipeline, for messages between these; null when
   // there is one stage or no group is joined. Lives until Leave.
-  Communicator* stage_group() { return groups_ == nullptr ? nullptr : groups_->stage_group(); }
+  Communicator* stage_group() {
+    return groups_ == nullptr ? nullptr : groups_->Others(Axis::kPipeline);
+  }
 
   // Returns the clock to go on from; to be called after each Join. Aborted: a hybrid job's servers
   // are at another clock than the shard, so the job must return to a cut.

@@ -18,6 +18,7 @@
 #include "worker/nn/loss_scaler.h"
 #include "worker/strategy/group/test_manifest.h"
 #include "worker/strategy/group/test_ranks.h"
+#include "worker/strategy/row_keys_for_testing.h"
 
 namespace muster {
 namespace {
@@ -245,7 +246,7 @@ TEST_F(ShardedStrategyTest, ReplicasStayEqual) {
     ASSERT_EQ(strategy->Join(std::move(communicator), absl::nullopt), absl::OkStatus());
     for (int step = 0; step < 5; ++step) ASSERT_EQ(Step(*strategy), absl::OkStatus());
     EXPECT_THAT(strategy->replica_clock(), Optional(5));
-    EXPECT_THAT(strategy->shard_state().Keys(0), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+    EXPECT_THAT(KeysOf(strategy->shard_state(), 0), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
     absl::MutexLock lock(&mutex);
     weights[strategy->communicator()->rank()] = Weights(*strategy);
   });
@@ -399,7 +400,7 @@ TEST_F(ShardedStrategyTest, AGroupMayShrinkAndGrowBetweenSteps) {
   }
   EXPECT_EQ(Weights(*strategies[1]), Weights(*strategies[0]));
   EXPECT_EQ(Weights(*strategies[2]), Weights(*strategies[0]));
-  EXPECT_EQ(strategies[2]->shard_state().Keys(0), strategies[0]->shard_state().Keys(0));
+  EXPECT_EQ(KeysOf(strategies[2]->shard_state(), 0), KeysOf(strategies[0]->shard_state(), 0));
 }
 
 TEST_F(ShardedStrategyTest, CutsAreDealtToRanksAndRestoreInAnyWorld) {

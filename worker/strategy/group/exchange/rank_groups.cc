@@ -9,17 +9,6 @@
 #include "worker/strategy/group/exchange/array_calls.h"
 
 namespace muster {
-namespace {
-
-CollectiveTraffic SumOf(absl::Span<const Communicator* const> groups) {
-  CollectiveTraffic sum;
-  for (const Communicator* group : groups) {
-    if (group != nullptr) Add(group->traffic(), sum.sent, sum.received);
-  }
-  return sum;
-}
-
-}  // namespace
 
 RankGroups::RankGroups(std::unique_ptr<Communicator> world, const Mesh& mesh)
     : world_(std::move(world)), mesh_(mesh) {}
@@ -41,19 +30,10 @@ absl::StatusOr<std::unique_ptr<RankGroups>> RankGroups::Create(
                      shards, " ranks must be whole"));
   }
   std::unique_ptr<RankGroups> groups(new RankGroups(std::move(world), mesh));
-  // The whole world makes each group: it learns at once of a rank that fails meanwhile, for which a
-  // smaller group would wait in vain.
-  const auto split = [&](Axes axes) {
-    return groups->world().Split(mesh.Position(rank, axes.Others()), rank);
-  };
-  if (mesh.size(Axis::kTensor) > 1) {
-    MUSTER_ASSIGN_OR_RETURN(groups->tensor_group_, split(Axis::kTensor));
-  }
-  if (mesh.size(kModelAxes) > 1) {
-    MUSTER_ASSIGN_OR_RETURN(groups->data_group_, split(kDataAxes));
-  }
+  if (mesh.size(Axis::kTensor) > 1) MUSTER_RETURN_IF_ERROR(groups->Make(Axis::kTensor));
+  if (mesh.size(kModelAxes) > 1) MUSTER_RETURN_IF_ERROR(groups->Make(kDataAxes));
   if (mesh.size(Axis::kPipeline) > 1) {
-    MUSTER_ASSIGN_OR_RETURN(groups->stage_group_, split(Axis::kPipeline));
+    MUSTER_RETURN_IF_ERROR(groups->Make(Axis::kPipeline));
     const bool has_tied = std::any_of(tensors.begin(), tensors.end(),
                                       [](const TensorSpec& tensor) { return tensor.stages > 1; });
     const int group = mesh.Position(rank, Axes(Axis::kPipeline).Others());
@@ -62,49 +42,69 @@ absl::StatusOr<std::unique_ptr<RankGroups>> RankGroups::Create(
   }
   // Otherwise the data group is all replicas, or all shards.
   if (mesh.size(Axis::kShard) > 1 && mesh.size(Axis::kReplica) > 1) {
-    MUSTER_ASSIGN_OR_RETURN(groups->shard_group_, split(Axis::kShard));
-    MUSTER_ASSIGN_OR_RETURN(groups->replicas_, split(Axis::kReplica));
+    MUSTER_RETURN_IF_ERROR(groups->Make(Axis::kShard));
+    MUSTER_RETURN_IF_ERROR(groups->Make(Axis::kReplica));
   }
   return groups;
 }
 
-absl::Status RankGroups::MoveToDevices(Moved moved, const MakeDeviceCommunicator& make) {
-  const auto replace = [&](std::unique_ptr<Communicator>& group,
-                           Communicator* host) -> absl::Status {
-    if (host == nullptr) return absl::OkStatus();
-    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> device, make(*host));
-    replaced_.push_back(std::exchange(group, std::move(device)));
-    return absl::OkStatus();
-  };
-  if (moved == Moved::kSlices) {
-    Communicator* const others = replicas();
-    MUSTER_RETURN_IF_ERROR(replace(shard_group_, &shard_group()));
-    MUSTER_RETURN_IF_ERROR(replace(replicas_, others));
-  } else if (data_group().size() > 1) {
-    MUSTER_RETURN_IF_ERROR(replace(data_group_, &data_group()));
+absl::Status RankGroups::Make(Axes axes) {
+  // The whole world makes each group: it learns at once of a rank that fails meanwhile, for which a
+  // smaller group would wait in vain.
+  const int rank = world_->rank();
+  Made made = {.axes = axes};
+  MUSTER_ASSIGN_OR_RETURN(made.group, world_->Split(mesh_.Position(rank, axes.Others()), rank));
+  made_.push_back(std::move(made));
+  return absl::OkStatus();
+}
+
+Communicator& RankGroups::Group(Axes axes) {
+  for (const Made& made : made_) {
+    if (made.axes == axes) return *made.group;
   }
-  MUSTER_RETURN_IF_ERROR(replace(tensor_group_, tensor_group_.get()));
-  MUSTER_RETURN_IF_ERROR(replace(stage_group_, stage_group_.get()));
-  return replace(tied_group_, tied_group_.get());
+  return axes == kDataAxes ? *world_ : Group(kDataAxes);
 }
 
-Communicator* RankGroups::replicas() {
-  if (mesh_.size(Axis::kReplica) == 1) return nullptr;
-  return replicas_ == nullptr ? &data_group() : replicas_.get();
+absl::Status RankGroups::MoveToDevices(Moved moved, const MakeDeviceCommunicator& make) {
+  const bool slices = moved == Moved::kSlices;
+  std::vector<Axes> moving =
+      slices ? std::vector<Axes>{Axis::kShard, Axis::kReplica} : std::vector<Axes>{kDataAxes};
+  moving.insert(moving.end(), {Axis::kTensor, Axis::kPipeline});
+  for (const Axes axes : moving) {
+    // Slices lie in a communicator's memory even where a rank is alone.
+    if (mesh_.size(axes) == 1 && axes != Axis::kShard) continue;
+    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> device, make(Group(axes)));
+    const auto made = std::find_if(made_.begin(), made_.end(),
+                                   [axes](const Made& one) { return one.axes == axes; });
+    if (made == made_.end()) {
+      made_.push_back({axes, std::move(device)});
+    } else {
+      replaced_.push_back(std::exchange(made->group, std::move(device)));
+    }
+  }
+  if (tied_group_ == nullptr) return absl::OkStatus();
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> device, make(*tied_group_));
+  replaced_.push_back(std::exchange(tied_group_, std::move(device)));
+  return absl::OkStatus();
 }
 
-CollectiveTraffic RankGroups::traffic() const { return SumOf(along_data()); }
-
-CollectiveTraffic RankGroups::stage_traffic() const { return SumOf(along_stages()); }
+CollectiveTraffic RankGroups::traffic(Axes axes) const {
+  CollectiveTraffic sum;
+  const auto add = [&sum](const Communicator& group) {
+    Add(group.traffic(), sum.sent, sum.received);
+  };
+  if (axes == kDataAxes) add(*world_);
+  if (axes == Axis::kPipeline && tied_group_ != nullptr) add(*tied_group_);
+  for (const Made& made : made_) {
+    if ((made.axes | axes) == axes) add(*made.group);
+  }
+  return sum;
+}
 
 std::vector<const FlightRecorder*> RankGroups::recorders() const {
-  std::vector<const FlightRecorder*> recorders;
-  const auto add = [&recorders](const Communicator* group) {
-    if (group != nullptr) recorders.push_back(&group->recorder());
-  };
-  for (const Communicator* group : along_data()) add(group);
-  for (const Communicator* group : along_stages()) add(group);
-  add(tensor_group_.get());
+  std::vector<const FlightRecorder*> recorders = {&world_->recorder()};
+  for (const Made& made : made_) recorders.push_back(&made.group->recorder());
+  if (tied_group_ != nullptr) recorders.push_back(&tied_group_->recorder());
   return recorders;
 }
 

@@ -1,11 +1,11 @@
 #ifndef MUSTER_WORKER_STRATEGY_GROUP_EXCHANGE_RANK_GROUPS_H_
 #define MUSTER_WORKER_STRATEGY_GROUP_EXCHANGE_RANK_GROUPS_H_
 
-#include <array>
 #include <functional>
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/mesh/mesh.h"
@@ -50,50 +50,42 @@ class RankGroups {
   // Returns the communicator of all ranks.
   Communicator& world() { return *world_; }
   const Communicator& world() const { return *world_; }
-  // Returns the tensor group's communicator; null if this rank is alone in it.
-  Communicator* tensor_group() { return tensor_group_.get(); }
-  // Returns the stage group's communicator, whose ranks are the stages, for messages between
-  // these alone; null if there is one stage.
-  Communicator* stage_group() { return stage_group_.get(); }
-  // Returns the communicator of those ranks of the stage group that have some tensors in common;
-  // null if this rank has none.
+  // Makes a communicator of the rank's group along the axes, beside those that Create makes; a
+  // collective call of all ranks. Errors are the communicator's.
+  absl::Status Make(Axes axes);
+  // Returns the communicator of the rank's group along axes that were made; Create makes those of
+  // kDataAxes, of each of these, and of Axis::kTensor and Axis::kPipeline. REQUIRES: the rank is
+  // not alone there, or a single data rank's group along some of kDataAxes is asked for, which is
+  // of this rank alone.
+  Communicator& Group(Axes axes);
+  // Returns the same; null if the rank is alone along the axes.
+  Communicator* Others(Axes axes) { return mesh_.size(axes) == 1 ? nullptr : &Group(axes); }
+  // Returns the communicator of those ranks of the group along Axis::kPipeline that have some
+  // tensors in common; null if this rank has none.
   Communicator* tied_group() { return tied_group_.get(); }
-  // Returns the data group's communicator, which may be of this rank alone.
-  Communicator& data_group() { return data_group_ == nullptr ? *world_ : *data_group_; }
-  // Returns the shard group's communicator. REQUIRES: several shards, or one data rank.
-  Communicator& shard_group() { return shard_group_ == nullptr ? data_group() : *shard_group_; }
-  // Returns the communicator of the ranks with this rank's shard; null if no other rank has it.
-  Communicator* replicas();
 
-  // Returns the traffic of the rank in all groups along the data axis; and in the stage group
-  // with the ranks that have tensors in common.
-  CollectiveTraffic traffic() const;
-  CollectiveTraffic stage_traffic() const;
+  // Returns the traffic of the rank in all groups along some of the axes: along kDataAxes with that
+  // in the group of all ranks, along Axis::kPipeline with that of tied_group().
+  CollectiveTraffic traffic(Axes axes) const;
   // Returns the records of the rank's calls in each group that has a communicator of its own.
   std::vector<const FlightRecorder*> recorders() const;
 
  private:
   RankGroups(std::unique_ptr<Communicator> world, const Mesh& mesh);
 
-  // Returns the communicators that traffic() and stage_traffic() count, some of them null.
-  std::array<const Communicator*, 4> along_data() const {
-    return {world_.get(), data_group_.get(), shard_group_.get(), replicas_.get()};
-  }
-  std::array<const Communicator*, 2> along_stages() const {
-    return {stage_group_.get(), tied_group_.get()};
-  }
+  // A group that has a communicator of its own.
+  struct Made {
+    Axes axes;
+    std::unique_ptr<Communicator> group;
+  };
 
   const std::unique_ptr<Communicator> world_;
   const Mesh mesh_;
   // Communicators of host memory in whose place others are now.
   std::vector<std::unique_ptr<Communicator>> replaced_;
-  // Null where the group is a larger one, or is never asked for.
-  std::unique_ptr<Communicator> tensor_group_;
-  std::unique_ptr<Communicator> stage_group_;
+  // The others are a larger group.
+  std::vector<Made> made_;
   std::unique_ptr<Communicator> tied_group_;
-  std::unique_ptr<Communicator> data_group_;
-  std::unique_ptr<Communicator> shard_group_;
-  std::unique_ptr<Communicator> replicas_;
 };
 
 }  // namespace muster

@@ -31,10 +31,10 @@ RowExchange::~RowExchange() { Leave(); }
 absl::Status RowExchange::Join(RankGroups& groups) {
   if (dims_.empty()) return absl::OkStatus();
   if (shards_ > 1) {
-    Communicator& group = groups.shard_group();
+    Communicator& group = groups.Group(Axis::kShard);
     MUSTER_ASSIGN_OR_RETURN(owners_, group.Split(/*colour=*/0, group.rank()));
   }
-  replicas_ = groups.replicas();
+  replicas_ = groups.Others(Axis::kReplica);
   return absl::OkStatus();
 }
 

@@ -178,9 +178,8 @@ absl::Status SendFormerRows(Communicator& world, absl::Span<ShardState* const> f
   const size_t ranks = world.size();
   std::vector<int64_t> numbers(tables);
   for (ShardState* shard : former) {
-    const absl::Span<SparseTable> rows = shard->state().rows;
     for (size_t table = 0; table < tables; ++table) {
-      numbers[table] += static_cast<int64_t>(rows[table].rows());
+      numbers[table] += static_cast<int64_t>(shard->rows()[table].rows());
     }
   }
   CollectiveCall most = Sum(absl::MakeSpan(numbers), options.timeout, "most former rows of a rank");
@@ -193,7 +192,7 @@ absl::Status SendFormerRows(Communicator& world, absl::Span<ShardState* const> f
     const size_t in_call = std::max<size_t>(1, options.call_bytes / ranks / PackedRowBytes(rows));
     std::vector<const SparseTable::Row*> sent;
     for (ShardState* shard : former) {
-      const std::vector<const SparseTable::Row*> more = shard->state().rows[table].Sorted();
+      const std::vector<const SparseTable::Row*> more = shard->rows()[table].Sorted();
       sent.insert(sent.end(), more.begin(), more.end());
     }
     const absl::Span<const SparseTable::Row* const> all(sent);

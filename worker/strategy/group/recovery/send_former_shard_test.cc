@@ -14,6 +14,7 @@
 #include "worker/strategy/group/recovery/resharding.h"
 #include "worker/strategy/group/sharded_job_for_testing.h"
 #include "worker/strategy/group/test_ranks.h"
+#include "worker/strategy/row_keys_for_testing.h"
 
 namespace muster {
 namespace {
@@ -150,7 +151,7 @@ TEST(SendFormerRowsTest, EveryRowComesToItsNewOwner) {
                     absl::OkStatus());
           for (int table = 0; table < schema.sparse_size(); ++table) {
             const std::vector<const SparseTable::Row*> rows = mine->state().rows[table].Sorted();
-            ASSERT_EQ(mine->Keys(table), expected->Keys(table));
+            ASSERT_EQ(KeysOf(*mine, table), KeysOf(*expected, table));
             EXPECT_GT(rows.size(), 0u);
             for (const SparseTable::Row* row : rows) {
               EXPECT_EQ(row->steps, row->key + 1);

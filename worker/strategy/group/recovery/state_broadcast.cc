@@ -77,7 +77,7 @@ absl::Status MoveTable(const Mover& mover, Role role, uint64_t count, SparseTabl
 // Returns a state's clock, then each table's number of rows.
 std::vector<uint64_t> HeadOf(ShardState& state) {
   std::vector<uint64_t> head = {state.clock()};
-  for (const SparseTable& table : state.state().rows) head.push_back(table.rows());
+  for (const SparseTable& table : state.rows()) head.push_back(table.rows());
   return head;
 }
 
