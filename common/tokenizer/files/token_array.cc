@@ -94,6 +94,18 @@ uint64_t TokensFingerprint(absl::string_view tokenizer_json, int64_t tokens,
   return fingerprint.Finish();
 }
 
+absl::Status CheckChunk(absl::string_view bytes, uint64_t chunk, absl::string_view checksums,
+                        const std::string& origin, uint64_t first, uint64_t last) {
+  uint64_t expected;
+  memcpy(&expected, checksums.data() + chunk * sizeof(expected), sizeof(expected));
+  const uint64_t actual = Fingerprint(bytes);
+  if (actual == expected) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(origin, " is damaged within tokens ", first, " to ", last,
+                                          ": their checksum is ", absl::Hex(actual), ", expected ",
+                                          absl::Hex(expected),
+                                          "; make it again with `muster data tokenize`"));
+}
+
 CheckedTokens::CheckedTokens(Layout layout, std::string origin)
     : layout_(layout),
       origin_(std::move(origin)),
@@ -103,14 +115,8 @@ absl::Status CheckedTokens::Check(uint64_t chunk) const {
   if (checked_[chunk].load(std::memory_order_relaxed)) return absl::OkStatus();
   const absl::string_view bytes = layout_.packed.substr(chunk * kTokenChunkBytes, kTokenChunkBytes);
   const uint64_t first = chunk * kTokenChunkBytes / layout_.token_bytes;
-  uint64_t expected;
-  memcpy(&expected, layout_.checksums.data() + chunk * sizeof(expected), sizeof(expected));
-  if (const uint64_t actual = Fingerprint(bytes); actual != expected) {
-    return absl::DataLossError(absl::StrCat(
-        origin_, " is damaged within tokens ", first, " to ",
-        first + bytes.size() / layout_.token_bytes, ": their checksum is ", absl::Hex(actual),
-        ", expected ", absl::Hex(expected), "; make it again with `muster data tokenize`"));
-  }
+  MUSTER_RETURN_IF_ERROR(CheckChunk(bytes, chunk, layout_.checksums, origin_, first,
+                                    first + bytes.size() / layout_.token_bytes));
   const uint32_t largest = layout_.token_bytes == 1   ? Largest<uint8_t>(bytes)
                            : layout_.token_bytes == 2 ? Largest<uint16_t>(bytes)
                                                       : Largest<uint32_t>(bytes);

@@ -44,6 +44,12 @@ class TokenChunks {
 uint64_t TokensFingerprint(absl::string_view tokenizer_json, int64_t tokens,
                            absl::Span<const uint64_t> checksums);
 
+// Compares a chunk with its checksum, of which `checksums` has a little-endian u64 per chunk.
+// DataLoss: they differ. The message has `origin` and the tokens [first, last) that the chunk
+// is about.
+absl::Status CheckChunk(absl::string_view bytes, uint64_t chunk, absl::string_view checksums,
+                        const std::string& origin, uint64_t first, uint64_t last);
+
 // Packed tokens, each chunk of which is checked before its first token is read. Borrows all bytes.
 // Thread-safe: threads that read one chunk at the same time may both check it.
 class CheckedTokens {

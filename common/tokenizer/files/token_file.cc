@@ -19,9 +19,10 @@ namespace muster {
 namespace {
 
 constexpr char kMagic[8] = {'M', 'U', 'S', 'T', 'E', 'R', 'T', 'K'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr uint64_t kTokenizerAlignment = 64;
-constexpr uint64_t kChecksumAlignment = 8;
+// Of all after the tokens.
+constexpr uint64_t kAlignment = 8;
 constexpr size_t kWriteBytes = size_t{1} << 20;
 
 struct Header {
@@ -33,7 +34,11 @@ struct Header {
   uint64_t tokenizer_bytes;
   uint64_t chunks;
   uint64_t fingerprint;
-  char zeros[64];
+  // Zero in version 1.
+  uint64_t documents;
+  uint64_t documents_fingerprint;
+  uint64_t trained_chunks;
+  char zeros[40];
   uint64_t checksum;
 };
 static_assert(sizeof(Header) == 128 && offsetof(Header, checksum) == 120, "a stored form");
@@ -44,6 +49,70 @@ uint64_t ChecksumOf(const Header& header) {
 
 uint64_t Padding(uint64_t bytes, uint64_t alignment) {
   return (alignment - bytes % alignment) % alignment;
+}
+
+absl::string_view AsBytes(absl::Span<const uint64_t> numbers) {
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(uint64_t)};
+}
+
+// Places of a file's parts, in bytes.
+struct Places {
+  uint64_t tokens = 0;
+  uint64_t tokens_bytes = 0;
+  uint64_t checksums = 0;
+  uint64_t document_ends = 0;
+  uint64_t trained = 0;
+  uint64_t trained_bytes = 0;
+  uint64_t trained_checksums = 0;
+  uint64_t end = 0;
+};
+
+// REQUIRES: no number in the header is larger than the file.
+Places PlacesOf(const Header& header) {
+  Places places;
+  places.tokens = sizeof(header) + header.tokenizer_bytes +
+                  Padding(header.tokenizer_bytes, kTokenizerAlignment);
+  places.tokens_bytes = header.tokens * header.token_bytes;
+  places.checksums = places.tokens + places.tokens_bytes + Padding(places.tokens_bytes, kAlignment);
+  places.document_ends = places.checksums + header.chunks * sizeof(uint64_t);
+  places.trained = places.document_ends + header.documents * sizeof(uint64_t);
+  places.trained_bytes = header.trained_chunks == 0 ? 0 : CeilDivide<uint64_t>(header.tokens, 8);
+  places.trained_checksums =
+      places.trained + places.trained_bytes + Padding(places.trained_bytes, kAlignment);
+  places.end = places.trained_checksums + header.trained_chunks * sizeof(uint64_t);
+  return places;
+}
+
+// Returns the fingerprint of a file: that of the tokens alone if all of them are to be learned.
+uint64_t FileFingerprint(absl::string_view json, uint64_t tokens,
+                         absl::Span<const uint64_t> checksums,
+                         absl::Span<const uint64_t> trained_checksums) {
+  const uint64_t of_tokens = TokensFingerprint(json, static_cast<int64_t>(tokens), checksums);
+  if (trained_checksums.empty()) return of_tokens;
+  FingerprintStream fingerprint;
+  fingerprint.Add(&of_tokens, sizeof(of_tokens));
+  fingerprint.Add(trained_checksums.data(), trained_checksums.size() * sizeof(uint64_t));
+  return fingerprint.Finish();
+}
+
+std::vector<uint64_t> NumbersIn(absl::string_view bytes) {
+  std::vector<uint64_t> numbers(bytes.size() / sizeof(uint64_t));
+  if (!numbers.empty()) memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(uint64_t));
+  return numbers;
+}
+
+// Returns an error's text for ends that do not divide the tokens into documents; empty: they do.
+std::string WrongEnds(absl::Span<const uint64_t> ends, uint64_t tokens) {
+  uint64_t before = 0;
+  for (size_t i = 0; i < ends.size(); ++i) {
+    if (ends[i] <= before || ends[i] > tokens) {
+      return absl::StrCat("its document ", i, " ends at token ", ends[i], ", expected more than ",
+                          before, " and at most ", tokens);
+    }
+    before = ends[i];
+  }
+  if (before == tokens) return "";
+  return absl::StrCat("its documents end at token ", before, ", but it has ", tokens);
 }
 
 }  // namespace
@@ -77,7 +146,11 @@ absl::StatusOr<std::unique_ptr<TokenFileWriter>> TokenFileWriter::Create(const s
 
 TokenFileWriter::TokenFileWriter(std::string path, const Tokenizer& tokenizer,
                                  std::unique_ptr<OutputFile> file)
-    : path_(std::move(path)), tokenizer_(tokenizer), file_(std::move(file)) {}
+    : path_(std::move(path)),
+      tokenizer_(tokenizer),
+      file_(std::move(file)),
+      ends_(path_),
+      trained_(path_) {}
 
 absl::Status TokenFileWriter::WriteBytes(absl::string_view bytes) {
   pending_.append(bytes.data(), bytes.size());
@@ -93,21 +166,50 @@ absl::Status TokenFileWriter::WriteTokens(absl::Span<const int32_t> tokens) {
   return WriteBytes(packed);
 }
 
-absl::Status TokenFileWriter::AddDocument(absl::string_view text) {
-  absl::Status status;
-  if (const std::optional<int32_t> end = tokenizer_.end_of_text(); end.has_value() && !empty_) {
-    status = WriteTokens({&*end, 1});
+absl::Status TokenFileWriter::SeparateText() {
+  if (!std::exchange(after_text_, false)) return absl::OkStatus();
+  if (const std::optional<int32_t> end = tokenizer_.end_of_text(); end.has_value()) {
+    MUSTER_RETURN_IF_ERROR(AddTokens({&*end, 1}, Trained::kYes, 0));
   }
-  empty_ = false;
-  source_bytes_ += text.size();
+  return EndTokens();
+}
+
+absl::Status TokenFileWriter::AddDocument(absl::string_view text) {
+  MUSTER_RETURN_IF_ERROR(SeparateText());
+  MUSTER_RETURN_IF_ERROR(EndTokens());
+  absl::Status status;
   tokenizer_.Encode(text, [&](absl::Span<const int32_t> tokens) {
-    if (status.ok()) status = WriteTokens(tokens);
+    if (status.ok()) status = AddTokens(tokens, Trained::kYes, 0);
   });
+  source_bytes_ += text.size();
+  after_text_ = true;
   return status;
 }
 
+absl::Status TokenFileWriter::AddTokens(absl::Span<const int32_t> tokens, Trained trained,
+                                        uint64_t source_bytes) {
+  MUSTER_RETURN_IF_ERROR(SeparateText());
+  source_bytes_ += source_bytes;
+  tokens_ += tokens.size();
+  MUSTER_RETURN_IF_ERROR(trained_.Add(tokens.size(), trained == Trained::kYes));
+  return WriteTokens(tokens);
+}
+
+absl::Status TokenFileWriter::EndDocument() {
+  // A text's end is known when something follows it.
+  return after_text_ ? absl::OkStatus() : EndTokens();
+}
+
+absl::Status TokenFileWriter::EndTokens() {
+  if (tokens_ == last_end_) return absl::OkStatus();
+  last_end_ = tokens_;
+  ends_fingerprint_.Add(&tokens_, sizeof(tokens_));
+  return ends_.Append(AsBytes({&tokens_, 1}));
+}
+
 absl::StatusOr<TokenFileSummary> TokenFileWriter::Finish() {
-  if (chunks_.bytes() == 0) {
+  MUSTER_RETURN_IF_ERROR(EndTokens());
+  if (tokens_ == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("there is nothing to write to ", path_, "; the text is empty"));
   }
@@ -115,17 +217,29 @@ absl::StatusOr<TokenFileSummary> TokenFileWriter::Finish() {
   memcpy(header.magic, kMagic, sizeof(kMagic));
   header.version = kVersion;
   header.token_bytes = static_cast<uint32_t>(TokenBytes(tokenizer_.vocabulary()));
-  header.tokens = chunks_.bytes() / header.token_bytes;
+  header.tokens = tokens_;
   header.source_bytes = source_bytes_;
   header.tokenizer_bytes = tokenizer_.json().size();
-  MUSTER_RETURN_IF_ERROR(
-      WriteBytes(std::string(Padding(chunks_.bytes(), kChecksumAlignment), '\0')));
+  header.documents = ends_.size() / sizeof(uint64_t);
+  header.documents_fingerprint = ends_fingerprint_.Finish();
+  MUSTER_RETURN_IF_ERROR(WriteBytes(std::string(Padding(chunks_.bytes(), kAlignment), '\0')));
   const std::vector<uint64_t> checksums = chunks_.Finish();
   header.chunks = checksums.size();
-  header.fingerprint = TokensFingerprint(tokenizer_.json(), header.tokens, checksums);
+  MUSTER_RETURN_IF_ERROR(WriteBytes(AsBytes(checksums)));
+  const auto write = [this](absl::string_view bytes) { return WriteBytes(bytes); };
+  MUSTER_RETURN_IF_ERROR(ends_.ForEach(write));
+  TokenChunks trained;
+  MUSTER_RETURN_IF_ERROR(trained_.Finish([&](absl::string_view packed) {
+    trained.Add(packed);
+    return WriteBytes(packed);
+  }));
+  MUSTER_RETURN_IF_ERROR(WriteBytes(std::string(Padding(trained.bytes(), kAlignment), '\0')));
+  const std::vector<uint64_t> trained_checksums = trained.Finish();
+  header.trained_chunks = trained_checksums.size();
+  MUSTER_RETURN_IF_ERROR(WriteBytes(AsBytes(trained_checksums)));
+  header.fingerprint =
+      FileFingerprint(tokenizer_.json(), header.tokens, checksums, trained_checksums);
   header.checksum = ChecksumOf(header);
-  MUSTER_RETURN_IF_ERROR(WriteBytes(
-      {reinterpret_cast<const char*>(checksums.data()), checksums.size() * sizeof(uint64_t)}));
   MUSTER_RETURN_IF_ERROR(file_->Write(pending_));
   MUSTER_RETURN_IF_ERROR(
       file_->WriteAt(0, {reinterpret_cast<const char*>(&header), sizeof(header)}));
@@ -134,6 +248,8 @@ absl::StatusOr<TokenFileSummary> TokenFileWriter::Finish() {
   summary.tokens = header.tokens;
   summary.source_bytes = header.source_bytes;
   summary.token_bytes = static_cast<int>(header.token_bytes);
+  summary.documents = header.documents;
+  summary.trained_tokens = trained_.trained();
   return summary;
 }
 
@@ -167,6 +283,11 @@ absl::Status TokenFile::Parse() {
         ", written by a later release of Muster; this one reads formats up to ", kVersion));
   }
   if (header.checksum != ChecksumOf(header)) return damaged("its header's checksum is wrong");
+  if (header.version < 2) {
+    header.documents = 0;
+    header.documents_fingerprint = 0;
+    header.trained_chunks = 0;
+  }
   const uint64_t rest = bytes.size() - sizeof(header);
   const uint64_t chunk_tokens = kTokenChunkBytes / std::max<uint32_t>(1, header.token_bytes);
   if ((header.token_bytes != 1 && header.token_bytes != 2 && header.token_bytes != 4) ||
@@ -175,36 +296,64 @@ absl::Status TokenFile::Parse() {
     return damaged(absl::StrCat("it has ", bytes.size(), " bytes, too few for the ", header.tokens,
                                 " tokens it names"));
   }
-  const uint64_t token_bytes = header.tokens * header.token_bytes;
-  const uint64_t tokens_at = sizeof(header) + header.tokenizer_bytes +
-                             Padding(header.tokenizer_bytes, kTokenizerAlignment);
-  const uint64_t checksums_at = tokens_at + token_bytes + Padding(token_bytes, kChecksumAlignment);
-  const uint64_t expected = checksums_at + header.chunks * sizeof(uint64_t);
-  if (bytes.size() != expected) {
-    return damaged(absl::StrCat("it has ", bytes.size(), " bytes, expected ", expected));
+  if (header.documents > rest / sizeof(uint64_t) ||
+      (header.trained_chunks != 0 &&
+       header.trained_chunks != CeilDivide<uint64_t>(header.tokens, 8 * kTokenChunkBytes))) {
+    return damaged(absl::StrCat("it has ", bytes.size(), " bytes, too few for the ",
+                                header.documents, " documents and ", header.trained_chunks,
+                                " chunks of trained bits it names"));
+  }
+  const Places places = PlacesOf(header);
+  if (bytes.size() != places.end) {
+    return damaged(absl::StrCat("it has ", bytes.size(), " bytes, expected ", places.end));
   }
   const absl::string_view json = bytes.substr(sizeof(header), header.tokenizer_bytes);
-  std::vector<uint64_t> checksums(header.chunks);
-  if (!checksums.empty()) {
-    memcpy(checksums.data(), bytes.data() + checksums_at, checksums.size() * sizeof(uint64_t));
-  }
-  if (TokensFingerprint(json, header.tokens, checksums) != header.fingerprint) {
+  const auto between = [bytes](uint64_t begin, uint64_t end) {
+    return bytes.substr(begin, end - begin);
+  };
+  const absl::string_view checksums = between(places.checksums, places.document_ends);
+  const absl::string_view trained_checksums = bytes.substr(places.trained_checksums);
+  if (FileFingerprint(json, header.tokens, NumbersIn(checksums), NumbersIn(trained_checksums)) !=
+      header.fingerprint) {
     return damaged("its tokenizer or its table of checksums is not what was written");
+  }
+  const absl::string_view ends = between(places.document_ends, places.trained);
+  if (header.version >= 2) {
+    if (Fingerprint(ends) != header.documents_fingerprint) {
+      return damaged("its table of documents is not what was written");
+    }
+    // The place is a multiple of kAlignment, and a file's bytes begin at one.
+    document_ends_ = {reinterpret_cast<const uint64_t*>(ends.data()), header.documents};
+    const std::string wrong = WrongEnds(document_ends_, header.tokens);
+    if (!wrong.empty()) return damaged(wrong);
   }
   MUSTER_ASSIGN_OR_RETURN(tokenizer_, ParseTokenizer(json, path_));
   CheckedTokens::Layout layout;
-  layout.packed = bytes.substr(tokens_at, token_bytes);
+  layout.packed = bytes.substr(places.tokens, places.tokens_bytes);
   layout.token_bytes = static_cast<int>(header.token_bytes);
   layout.vocabulary = tokenizer_->vocabulary();
-  layout.checksums = bytes.substr(checksums_at);
+  layout.checksums = checksums;
   tokens_ = std::make_unique<const CheckedTokens>(layout, absl::StrCat("the token file ", path_));
+  if (header.trained_chunks != 0) {
+    trained_ = std::make_unique<const CheckedBits>(
+        bytes.substr(places.trained, places.trained_bytes), trained_checksums,
+        absl::StrCat("the row of trained bits in the token file ", path_));
+  }
   source_bytes_ = header.source_bytes;
   fingerprint_ = header.fingerprint;
+  documents_fingerprint_ = header.documents_fingerprint;
   return absl::OkStatus();
 }
 
 absl::Status TokenFile::Read(uint64_t first, uint64_t count, std::vector<int32_t>& out) const {
   return tokens_->Read(first, count, out);
+}
+
+absl::Status TokenFile::ReadTrained(uint64_t first, uint64_t count,
+                                    std::vector<uint8_t>& out) const {
+  if (trained_ != nullptr) return trained_->Read(first, count, out);
+  out.insert(out.end(), count, 1);
+  return absl::OkStatus();
 }
 
 }  // namespace muster

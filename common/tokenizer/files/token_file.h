@@ -11,24 +11,35 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "common/base/fingerprint.h"
 #include "common/files/file_content.h"
 #include "common/files/output_file.h"
+#include "common/files/spilled_bytes.h"
 #include "common/tokenizer/files/token_array.h"
+#include "common/tokenizer/files/trained_bits.h"
 #include "common/tokenizer/tokenizer.h"
 
 namespace muster {
 
 // A file of tokens, which training maps instead of reading it: of any size, with the tokenizer in
-// it. Little-endian, format version 1:
+// it. Little-endian, format version 2:
 //
-//   header     128 bytes: magic "MUSTERTK", u32 version, u32 bytes of a token (1, 2 or 4), u64
-//              tokens, u64 bytes of the source text, u64 bytes of the tokenizer, u64 chunks, u64
-//              fingerprint of tokenizer and checksums, zeros, and at 120 the XXH3 of all before
-//   tokenizer  its tokenizer.json (none: bytes), then zeros up to a multiple of 64
-//   tokens     one after another, then zeros up to a multiple of 8
-//   checksums  u64 XXH3 of each chunk of kTokenChunkBytes of the tokens (token_array.h)
+//   header        128 bytes: magic "MUSTERTK", u32 version, u32 bytes of a token (1, 2 or 4), u64
+//                 tokens, u64 bytes of the source text, u64 bytes of the tokenizer, u64 chunks, u64
+//                 fingerprint, u64 documents, u64 XXH3 of the document ends, u64 chunks of trained
+//                 bits, zeros, and at 120 the XXH3 of all before
+//   tokenizer     its tokenizer.json (none: bytes), then zeros up to a multiple of 64
+//   tokens        one after another, then zeros up to a multiple of 8
+//   checksums     u64 XXH3 of each chunk of kTokenChunkBytes of the tokens (token_array.h)
+//   document ends u64 per document: the number of tokens in it and all before it
+//   trained bits  of each token, if some token is not to be learned (trained_bits.h), then zeros up
+//                 to a multiple of 8, then their checksums as those of the tokens
 //
-// A damaged chunk is noticed when its first token is read, everything else when it is opened.
+// The fingerprint is that of the tokenizer and of the tokens' checksums, with the trained bits'
+// checksums if there are any. Version 1 ended after the tokens' checksums, and is read, too.
+//
+// A damaged chunk is noticed when its first token or bit is read, everything else when the file is
+// opened.
 
 // Returns true if the bytes begin like a token file.
 bool IsTokenFile(absl::string_view bytes);
@@ -40,7 +51,12 @@ struct TokenFileSummary {
   uint64_t tokens = 0;
   uint64_t source_bytes = 0;
   int token_bytes = 0;
+  uint64_t documents = 0;
+  uint64_t trained_tokens = 0;
 };
+
+// Whether a model is to learn to predict a token.
+enum class Trained { kNo, kYes };
 
 // Writes a token file as a stream, with only one chunk in memory. The file gets its name when it is
 // complete (common/files/output_file.h, whose errors these are). Not thread-safe.
@@ -51,8 +67,16 @@ class TokenFileWriter {
                                                                  const Tokenizer& tokenizer,
                                                                  Replace replace = Replace::kNever);
 
-  // Encodes a document and appends it, with an end-of-text after the document before it.
+  // Encodes a document and appends it, all to be learned, with an end-of-text after the text before
+  // it. The last text of a file has none, as in a folder of texts that a job reads itself.
   absl::Status AddDocument(absl::string_view text);
+
+  // Appends tokens to the document at the end of the file, and EndDocument begins another one.
+  // They stand for `source_bytes` of text. A document without tokens is none. Nothing is put
+  // between such documents; they bring their ends-of-text.
+  // REQUIRES: the tokens lie in the vocabulary.
+  absl::Status AddTokens(absl::Span<const int32_t> tokens, Trained trained, uint64_t source_bytes);
+  absl::Status EndDocument();
 
   // Makes the file durable and visible. InvalidArgument: nothing was added.
   absl::StatusOr<TokenFileSummary> Finish();
@@ -61,15 +85,25 @@ class TokenFileWriter {
   TokenFileWriter(std::string path, const Tokenizer& tokenizer, std::unique_ptr<OutputFile> file);
 
   absl::Status WriteTokens(absl::Span<const int32_t> tokens);
+  // Ends a text that another document follows.
+  absl::Status SeparateText();
+  // Ends the document that has the tokens since the last end, if there are any.
+  absl::Status EndTokens();
   absl::Status WriteBytes(absl::string_view bytes);
 
   const std::string path_;
   const Tokenizer& tokenizer_;
   const std::unique_ptr<OutputFile> file_;
-  bool empty_ = true;
+  // True after a text, which has no end yet.
+  bool after_text_ = false;
   uint64_t source_bytes_ = 0;
   TokenChunks chunks_;
   std::string pending_;
+  uint64_t tokens_ = 0;
+  uint64_t last_end_ = 0;
+  SpilledBytes ends_;
+  FingerprintStream ends_fingerprint_;
+  TrainedBits trained_;
 };
 
 // A token file, mapped if it is large. Thread-safe.
@@ -83,12 +117,26 @@ class TokenFile {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   uint64_t tokens() const { return tokens_->size(); }
   uint64_t source_bytes() const { return source_bytes_; }
-  // Equal for equal tokens of equal tokenizers.
+  // Equal for equal tokens of equal tokenizers with equal trained bits, however they are divided
+  // into documents and whichever version the file has.
   uint64_t fingerprint() const { return fingerprint_; }
+
+  // Document i has the tokens [document_ends()[i - 1], document_ends()[i]), at least one; document
+  // 0 begins at 0, and the last one ends at tokens(). Empty: the file does not tell (version 1).
+  absl::Span<const uint64_t> document_ends() const { return document_ends_; }
+  // Equal for equal document_ends(); 0 without them.
+  uint64_t documents_fingerprint() const { return documents_fingerprint_; }
+
+  // False: all tokens are to be learned.
+  bool has_trained_bits() const { return trained_ != nullptr; }
 
   // Appends tokens [first, first + count) to `out`. DataLoss: a chunk of them is damaged, or has a
   // token that the tokenizer does not know. REQUIRES: the range lies in the file.
   absl::Status Read(uint64_t first, uint64_t count, std::vector<int32_t>& out) const;
+
+  // Appends 1 for each of these tokens that a model is to learn to predict, 0 for others.
+  // DataLoss: a chunk of the bits is damaged. REQUIRES: the range lies in the file.
+  absl::Status ReadTrained(uint64_t first, uint64_t count, std::vector<uint8_t>& out) const;
 
  private:
   TokenFile(std::string path, FileContent content);
@@ -100,8 +148,11 @@ class TokenFile {
   // Const after Open.
   std::unique_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<const CheckedTokens> tokens_;
+  std::unique_ptr<const CheckedBits> trained_;
+  absl::Span<const uint64_t> document_ends_;
   uint64_t source_bytes_ = 0;
   uint64_t fingerprint_ = 0;
+  uint64_t documents_fingerprint_ = 0;
 };
 
 }  // namespace muster

@@ -75,7 +75,22 @@ class TokenFileTest : public testing::Test {
     const auto file = TokenFile::Open(folder_.Write("changed", bytes));
     if (!file.ok()) return file.status();
     std::vector<int32_t> tokens;
-    return (*file)->Read(0, (*file)->tokens(), tokens);
+    std::vector<uint8_t> trained;
+    const absl::Status status = (*file)->Read(0, (*file)->tokens(), tokens);
+    return status.ok() ? (*file)->ReadTrained(0, (*file)->tokens(), trained) : status;
+  }
+
+  // The bytes of a file of two documents, where some tokens are not to be learned.
+  std::string WithUntrained() const {
+    const ByteTokenizer tokenizer;
+    auto writer = TokenFileWriter::Create(PathOf("t.tokens"), tokenizer, Replace::kFiles);
+    EXPECT_TRUE(writer.ok()) << writer.status();
+    EXPECT_TRUE((*writer)->AddTokens({1, 2, 3}, Trained::kNo, 3).ok());
+    EXPECT_TRUE((*writer)->AddTokens({4, 5, 6, 7, 8, 9}, Trained::kYes, 6).ok());
+    EXPECT_TRUE((*writer)->EndDocument().ok());
+    EXPECT_TRUE((*writer)->AddTokens({10, 11, 12}, Trained::kYes, 3).ok());
+    EXPECT_TRUE((*writer)->Finish().ok());
+    return BytesOfFile(PathOf("t.tokens"));
   }
 
   const TempFolder folder_;
@@ -107,6 +122,101 @@ TEST_F(TokenFileTest, HoldsTokensTokenizerAndSourceBytes) {
   ASSERT_TRUE((*file)->Read(2, 3, tokens).ok());
   EXPECT_EQ(tokens, std::vector<int32_t>(expected.begin() + 2, expected.begin() + 5));
   EXPECT_FALSE(std::filesystem::exists(path + ".partial"));
+}
+
+TEST_F(TokenFileTest, TextsAreDocumentsWithTheirEnds) {
+  const auto learned = Learned(400);
+  const auto file = TokenFile::Open(Write(*learned, {"word1 again", "word2", "12 word"}));
+  ASSERT_TRUE(file.ok()) << file.status();
+  const uint64_t first = EncodeAll(*learned, "word1 again").size() + 1;
+  const uint64_t second = first + EncodeAll(*learned, "word2").size() + 1;
+  EXPECT_THAT((*file)->document_ends(), ElementsAre(first, second, (*file)->tokens()));
+  EXPECT_FALSE((*file)->has_trained_bits());
+  std::vector<uint8_t> trained;
+  ASSERT_TRUE((*file)->ReadTrained(1, 2, trained).ok());
+  EXPECT_THAT(trained, ElementsAre(1, 1));
+  // Without an end-of-text, too.
+  const auto bytes = TokenFile::Open(Write(ByteTokenizer(), {"abc", "de"}));
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_THAT((*bytes)->document_ends(), ElementsAre(3, 5));
+  const uint64_t fingerprint = (*bytes)->fingerprint();
+  const auto otherwise = TokenFile::Open(Write(ByteTokenizer(), {"ab", "cde"}));
+  ASSERT_TRUE(otherwise.ok()) << otherwise.status();
+  EXPECT_EQ((*otherwise)->fingerprint(), fingerprint);
+  EXPECT_NE((*otherwise)->documents_fingerprint(), (*bytes)->documents_fingerprint());
+}
+
+TEST_F(TokenFileTest, TokensAreLearnedOrNot) {
+  const std::string bytes = WithUntrained();
+  const auto file = TokenFile::Open(PathOf("t.tokens"));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ((*file)->source_bytes(), 12u);
+  EXPECT_THAT((*file)->document_ends(), ElementsAre(9, 12));
+  EXPECT_TRUE((*file)->has_trained_bits());
+  std::vector<int32_t> tokens;
+  ASSERT_TRUE((*file)->Read(0, 12, tokens).ok());
+  EXPECT_THAT(tokens, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
+  std::vector<uint8_t> trained;
+  ASSERT_TRUE((*file)->ReadTrained(0, 12, trained).ok());
+  EXPECT_THAT(trained, ElementsAre(0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1));
+  trained.clear();
+  ASSERT_TRUE((*file)->ReadTrained(2, 2, trained).ok());
+  EXPECT_THAT(trained, ElementsAre(0, 1));
+  // The bits are part of the data.
+  const uint64_t fingerprint = (*file)->fingerprint();
+  const auto all = TokenFile::Open(Write(ByteTokenizer(), {"\1\2\3\4\5\6\7\10\11\12\13\14"}));
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ((*all)->tokens(), 12u);
+  EXPECT_NE((*all)->fingerprint(), fingerprint);
+}
+
+TEST_F(TokenFileTest, TextsAndTokensFollowOneAnother) {
+  const auto learned = Learned(400);
+  const int32_t end = *learned->end_of_text();
+  auto writer = TokenFileWriter::Create(PathOf("t.tokens"), *learned);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  ASSERT_TRUE((*writer)->AddTokens({1, 2}, Trained::kNo, 2).ok());
+  ASSERT_TRUE((*writer)->AddDocument("a").ok());
+  ASSERT_TRUE((*writer)->EndDocument().ok());
+  ASSERT_TRUE((*writer)->AddTokens({}, Trained::kNo, 0).ok());
+  ASSERT_TRUE((*writer)->AddTokens({3, 4}, Trained::kYes, 2).ok());
+  ASSERT_TRUE((*writer)->EndDocument().ok());
+  ASSERT_TRUE((*writer)->EndDocument().ok());
+  const auto summary = (*writer)->Finish();
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->documents, 3u);
+  EXPECT_EQ(summary->trained_tokens, 4u);
+  const auto file = TokenFile::Open(PathOf("t.tokens"));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_THAT((*file)->document_ends(), ElementsAre(2, 4, 6));
+  std::vector<int32_t> tokens;
+  ASSERT_TRUE((*file)->Read(0, 6, tokens).ok());
+  EXPECT_THAT(tokens, ElementsAre(1, 2, EncodeAll(*learned, "a")[0], end, 3, 4));
+}
+
+// A file as it was written before documents: nothing follows the tokens' checksums.
+TEST_F(TokenFileTest, VersionOneIsReadAsBefore) {
+  const auto learned = Learned(400);
+  const std::string now = BytesOfFile(Write(*learned, {"word1 again", "word2"}));
+  const auto file = TokenFile::Open(PathOf("t.tokens"));
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::string before = now.substr(0, now.size() - 2 * 8);
+  before[8] = 1;
+  std::fill(before.begin() + 56, before.begin() + 120, '\0');
+  const uint64_t checksum = Fingerprint(absl::string_view(before).substr(0, 120));
+  memcpy(&before[120], &checksum, 8);
+  const auto old = TokenFile::Open(folder_.Write("old.tokens", before));
+  ASSERT_TRUE(old.ok()) << old.status();
+  EXPECT_EQ((*old)->fingerprint(), (*file)->fingerprint());
+  EXPECT_EQ((*old)->documents_fingerprint(), 0u);
+  EXPECT_TRUE((*old)->document_ends().empty());
+  EXPECT_FALSE((*old)->has_trained_bits());
+  ASSERT_EQ((*old)->tokens(), (*file)->tokens());
+  std::vector<int32_t> of_old;
+  std::vector<int32_t> of_new;
+  ASSERT_TRUE((*old)->Read(0, (*old)->tokens(), of_old).ok());
+  ASSERT_TRUE((*file)->Read(0, (*file)->tokens(), of_new).ok());
+  EXPECT_EQ(of_old, of_new);
 }
 
 // Large enough to be mapped (common/files/file_content.h).
@@ -222,6 +332,56 @@ TEST_F(TokenFileTest, AnyChangedBitIsNoticed) {
   }
 }
 
+TEST_F(TokenFileTest, AnyChangedBitOfDocumentsAndTrainedBitsIsNoticed) {
+  const std::string good = WithUntrained();
+  ASSERT_TRUE(StatusOf(good).ok()) << StatusOf(good);
+  for (size_t at = 0; at < good.size(); ++at) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string bytes = good;
+      bytes[at] ^= static_cast<char>(1 << bit);
+      const absl::Status status = StatusOf(bytes);
+      // Zeros between the parts say nothing.
+      if (status.ok()) {
+        EXPECT_EQ(good[at], '\0') << at;
+      } else {
+        EXPECT_THAT(std::string(status.message()), HasSubstr("changed")) << at;
+      }
+    }
+    EXPECT_EQ(StatusOf(good.substr(0, at)).code(),
+              at < 8 ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kDataLoss)
+        << at;
+  }
+}
+
+// Ends that were made to lie, with all checksums made right.
+TEST_F(TokenFileTest, DocumentsThatDoNotDivideTheTokensAreRefused) {
+  const std::string good = BytesOfFile(Write(ByteTokenizer(), {"abc", "de"}));
+  const std::vector<std::pair<std::vector<uint64_t>, std::string>> lies = {
+      {{3, 4}, "its documents end at token 4, but it has 5"},
+      {{3, 6}, "its document 1 ends at token 6, expected more than 3 and at most 5"},
+      {{5, 5}, "its document 1 ends at token 5, expected more than 5 and at most 5"},
+      {{0, 5}, "its document 0 ends at token 0, expected more than 0 and at most 5"},
+      {{4, 3}, "its document 1 ends at token 3, expected more than 4 and at most 5"}};
+  for (const auto& [ends, expected] : lies) {
+    std::string bytes = good.substr(0, good.size() - 16);
+    bytes.append(reinterpret_cast<const char*>(ends.data()), 16);
+    const uint64_t of_ends = Fingerprint(absl::string_view(bytes).substr(bytes.size() - 16));
+    memcpy(&bytes[64], &of_ends, 8);
+    const uint64_t checksum = Fingerprint(absl::string_view(bytes).substr(0, 120));
+    memcpy(&bytes[120], &checksum, 8);
+    EXPECT_EQ(StatusOf(bytes).code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(StatusOf(bytes).message()), HasSubstr(expected));
+  }
+}
+
+TEST_F(TokenFileTest, DamagedTrainedBitsAreNamed) {
+  std::string bytes = WithUntrained();
+  // Two bytes of bits, zeros, and a checksum are at the end.
+  bytes[bytes.size() - 16] ^= 1;
+  EXPECT_THAT(std::string(StatusOf(bytes).message()),
+              HasSubstr("the row of trained bits in the token file"));
+}
+
 TEST_F(TokenFileTest, DamageIsNamed) {
   const std::string good = BytesOfFile(Write(ByteTokenizer(), {"abcdefgh"}));
   EXPECT_THAT(std::string(StatusOf(good.substr(0, 100)).message()),
@@ -239,16 +399,16 @@ TEST_F(TokenFileTest, DamageIsNamed) {
 
 TEST_F(TokenFileTest, ANewerFormatIsRefusedByName) {
   std::string bytes = BytesOfFile(Write(ByteTokenizer(), {"abcdefgh"}));
-  bytes[8] = 2;
+  bytes[8] = 3;
   const absl::Status status = StatusOf(bytes);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("format version 2"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("format version 3"));
 }
 
 // A header that was made to lie, with its checksum made right.
 TEST_F(TokenFileTest, AHeaderCannotPointOutsideOfTheFile) {
   const std::string good = BytesOfFile(Write(ByteTokenizer(), {"abcdefgh"}));
-  for (const size_t field : {12, 16, 32, 40}) {
+  for (const size_t field : {12, 16, 32, 40, 56, 72}) {
     for (const uint64_t value : {uint64_t{0}, uint64_t{1} << 31, uint64_t{1} << 62, ~uint64_t{0}}) {
       std::string bytes = good;
       memcpy(&bytes[field], &value, field == 12 ? 4 : 8);
