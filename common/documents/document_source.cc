@@ -69,7 +69,12 @@ struct Known {
 // Returns nothing for an empty file.
 absl::StatusOr<std::optional<Known>> Recognise(const std::string& path) {
   bool packed = false;
-  MUSTER_ASSIGN_OR_RETURN(const std::string head, HeadOf(path, packed));
+  absl::StatusOr<std::string> unpacked = HeadOf(path, packed);
+  // It is the file that is wrong, and no disk that failed.
+  if (absl::IsDataLoss(unpacked.status())) {
+    return absl::InvalidArgumentError(std::string(unpacked.status().message()));
+  }
+  MUSTER_ASSIGN_OR_RETURN(const std::string head, std::move(unpacked));
   if (head.empty()) return std::nullopt;
   if (IsJsonLines(head)) return Known{Form::kJsonLines, path};
   if (IsOtherJson(head)) {

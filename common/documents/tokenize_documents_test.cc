@@ -188,6 +188,10 @@ TEST_F(TokenizeDocumentsTest, FormsAreKnownByTheirContent) {
   EXPECT_EQ(FindDocuments(At("f.*"))->files, std::vector<std::string>{At("f.idx")});
   EXPECT_EQ(form("g.txt", "MUSTERTK"), "a token file");
   EXPECT_THAT(form("h.gz", Gzip("plain text")), HasSubstr("h.gz is compressed, and not JSON"));
+  const std::string cut = Gzip("{\"text\": \"a\"}\n").substr(0, 20);
+  EXPECT_EQ(FindDocuments(folder_.Write("k.gz", cut)).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(form("k.gz", cut), HasSubstr("k.gz is a compressed file that ends early"));
   EXPECT_THAT(form("i.json", "[\n {\"text\": \"a\"}\n]\n"), HasSubstr("jq -c '.[]'"));
   EXPECT_THAT(form("j", ""), HasSubstr("j is empty"));
   EXPECT_THAT(Refusal(At("none")), HasSubstr("none"));
