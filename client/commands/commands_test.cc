@@ -217,6 +217,7 @@ TEST_F(CommandsTest, JsonIsWhatEveryCommandPrintsWhateverGoesWrong) {
       {"export", {"j1", "--out", none + "/\xf6"}},
       {"tokenizer train", {"--data", none, "--vocabulary", "300", "--out", none}},
       {"tokenizer chat", {"--data", none, "--model", none}},
+      {"data inspect", {none}},
       {"data tokenize", {"--data", none, "--tokenizer", "bytes", "--out", none + "/\xf6"}},
       {"generate", {"j\xf6", "--prompt", "\xf6"}},
       {"import", {none, "--out", none}},
@@ -528,6 +529,36 @@ TEST_F(CommandsTest, NoCommandReplacesWhatItDidNotMake) {
   EXPECT_EQ(forced.exit_code, 0) << forced.error;
   EXPECT_TRUE(std::filesystem::is_symlink(folder + "/link"));
   EXPECT_GT(std::filesystem::file_size(folder + "/old"), 100u);
+}
+
+TEST_F(CommandsTest, DataAreInspectedAndTokenized) {
+  const std::string folder = testing::TempDir();
+  const std::string pairs = folder + "/pairs.jsonl";
+  std::ofstream(pairs) << "{\"prompt\": \"2+2=\", \"completion\": \"4\\u001b[2J\"}\n";
+  const Shown shown = Run({"data", "inspect", pairs});
+  EXPECT_EQ(shown.exit_code, kSuccess) << shown.error;
+  EXPECT_EQ(shown.out, PrintableText(shown.out));
+  EXPECT_THAT(shown.out, HasSubstr(pairs + ": JSON lines, "));
+  EXPECT_THAT(shown.out, HasSubstr("\n--- " + pairs + ":1\n2+2=⟦4\\x1b[2J⟧\n"));
+  EXPECT_THAT(shown.out, HasSubstr("--out pairs.tokens"));
+  EXPECT_THAT(Run({"data", "inspect", pairs, "--tokenizer", "bytes"}).out,
+              HasSubstr("2|+|2|=⟦|4|"));
+  const std::string tokens = folder + "/pairs.tokens";
+  const Shown made =
+      Run({"data", "tokenize", "--data", pairs, "--tokenizer", "bytes", "--out", tokens});
+  EXPECT_EQ(made.exit_code, kSuccess) << made.error;
+  EXPECT_THAT(made.out, HasSubstr("9 tokens of 9 bytes"));
+  EXPECT_THAT(made.out, HasSubstr("from 1 document; 5 of them are learned"));
+  const Shown file = Run({"data", "inspect", tokens});
+  EXPECT_EQ(file.exit_code, kSuccess) << file.error;
+  EXPECT_THAT(file.out, HasSubstr("9 tokens, 55.6 % of them learned"));
+  EXPECT_THAT(file.out, HasSubstr("    path: \"" + tokens + "\"\n"));
+  const Shown json = Run({"data", "inspect", tokens, "--output", "json"});
+  EXPECT_EQ(nlohmann::json::parse(json.out)["learned_tokens"], "5");
+  std::ofstream(pairs, std::ios::app) << "{\"prompt\": \"\", \"completion\": \"4\"}\n";
+  const Shown refused = Run({"data", "inspect", pairs});
+  EXPECT_EQ(refused.exit_code, kUsage);
+  EXPECT_THAT(refused.error, HasSubstr(pairs + ":2: the prompt is empty"));
 }
 
 TEST_F(CommandsTest, AnImportReplacesNoFile) {

@@ -31,37 +31,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kJsonLinesLookedAt = 20;
-
-// Returns true if each of the first lines that are not blank is a JSON object.
-bool IsJsonLines(absl::string_view text) {
-  size_t objects = 0;
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    line = absl::StripAsciiWhitespace(line);
-    if (line.empty()) continue;
-    const bool names_a_field =
-        absl::StartsWith(absl::StripLeadingAsciiWhitespace(line.substr(1)), "\"");
-    if (line.front() != '{' || line.back() != '}' || !names_a_field) return false;
-    if (++objects == kJsonLinesLookedAt) return true;
-  }
-  return objects > 0;
-}
-
-// Refuses data in JSON, which no reader reads: a text model would learn braces and field names.
-// `text` is the file's beginning. InvalidArgument: the path ends like JSON's files, or the lines
-// are JSON objects; the message says how to make a table or a text of it.
-absl::Status CheckIsNoJson(const std::string& path, absl::string_view text) {
-  const bool lines = IsJsonLines(text);
-  bool named_so = false;
+// Refuses data that are named like JSON, which no reader reads; JSON on each line is refused by its
+// content (CheckIsText).
+absl::Status CheckIsNoJson(const std::string& path) {
   for (const absl::string_view ending : {".json", ".jsonl", ".ndjson"}) {
-    named_so = named_so || absl::EndsWithIgnoreCase(path, ending);
+    if (!absl::EndsWithIgnoreCase(path, ending)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        path,
+        " is named like JSON, which training does not read. If it is one list, make lines of it: "
+        "jq -c '.[]' < FILE > FILE.jsonl, and of these a token file: muster data tokenize --data "
+        "FILE.jsonl --tokenizer TOKENIZER --out FILE.tokens"));
   }
-  if (!lines && !named_so) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      path, lines ? " has a JSON object in each line" : " is named like JSON",
-      ", which training does not read. To predict a field, make a table of it: jq -r '[.FIELD, "
-      ".OTHER] | @csv' < FILE > TABLE.csv; to learn the texts in a field, make a text: jq -r "
-      ".FIELD < FILE > TEXT.txt"));
+  return absl::OkStatus();
 }
 
 // Bytes of a file's unpacked beginning, enough to see nearly every class.
@@ -239,7 +220,7 @@ absl::StatusOr<FoundData> LookAtFile(const std::string& path, const std::string&
   }
   MUSTER_RETURN_IF_ERROR(CheckIsText(path, head.text));
   const absl::string_view text = WholeLines(head);
-  MUSTER_RETURN_IF_ERROR(CheckIsNoJson(path, text));
+  MUSTER_RETURN_IF_ERROR(CheckIsNoJson(path));
   const bool named_table = NamesTable(path);
   std::optional<CsvGuess> table = GuessCsv(text, label);
   const std::optional<Libsvm> libsvm = ReadLibsvm(text);
@@ -289,8 +270,7 @@ absl::Status CheckAreTexts(const std::string& folder, const std::vector<std::str
       return absl::InvalidArgumentError(absl::StrCat(
           is_text.message(), " (every file directly in folder ", folder, " is read as text)"));
     }
-    const absl::string_view text = SkipByteOrderMark(file.bytes());
-    MUSTER_RETURN_IF_ERROR(CheckIsNoJson(path, text.substr(0, kHeadBytes)));
+    MUSTER_RETURN_IF_ERROR(CheckIsNoJson(path));
   }
   return absl::OkStatus();
 }

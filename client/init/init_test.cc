@@ -541,11 +541,11 @@ TEST_F(InitTest, NothingButTextIsTakenForText) {
 TEST_F(InitTest, JsonIsRefusedWithWhatToDo) {
   const std::string objects = "{\"text\": \"a, b\", \"y\": 1}\n{ \"text\": \"c\", \"y\": 0 }\n";
   EXPECT_THAT(Error(Write("a.txt", objects)),
-              AllOf(HasSubstr("/a.txt has a JSON object in each line, which training does not"),
+              AllOf(HasSubstr("/a.txt' has JSON on each line"), HasSubstr("muster data tokenize"),
                     HasSubstr("jq -r '[.FIELD, .OTHER] | @csv' < FILE > TABLE.csv")));
-  EXPECT_THAT(Error(folder_), HasSubstr("/a.txt has a JSON object in each line"));
+  EXPECT_THAT(Error(folder_), HasSubstr("/a.txt' has JSON on each line"));
   EXPECT_THAT(Error(Write("b.json", "[1,\n2]\n")), HasSubstr("/b.json is named like JSON"));
-  EXPECT_THAT(Error(Packed(folder_ + "/c.jsonl.gz", objects)), HasSubstr("has a JSON object"));
+  EXPECT_THAT(Error(Packed(folder_ + "/c.jsonl.gz", objects)), HasSubstr("has JSON on each line"));
   EXPECT_TRUE(Job(Write("d.txt", "{braces}\nand text\n")).data().has_sequences());
 }
 

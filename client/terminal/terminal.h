@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace muster {
 
@@ -28,6 +29,16 @@ template <typename... Args>
 void PrintError(const absl::FormatSpec<Args...>& format, const Args&... args) {
   WriteText(stderr, absl::StrFormat(format, args...));
 }
+
+// A piece of text, perhaps to be told from others.
+struct TextPiece {
+  std::string text;
+  bool highlighted = false;
+};
+
+// Prints pieces to standard output. Highlighted ones are in ⟦brackets⟧, and in colour where that is
+// a terminal, unless the environment has NO_COLOR.
+void PrintPieces(absl::Span<const TextPiece> pieces);
 
 // Prints JSON and a line break to standard output.
 void PrintJsonText(absl::string_view json);

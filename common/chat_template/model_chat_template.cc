@@ -73,6 +73,13 @@ nlohmann::ordered_json TokensIn(const Json& config) {
   return tokens;
 }
 
+absl::Status TurnError(size_t message, absl::string_view why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("the turn of the assistant in message ", message + 1,
+                   " cannot be told in the template's text: ", why,
+                   "; use a template that marks turns with {% generation %}"));
+}
+
 }  // namespace
 
 absl::StatusOr<ModelChatTemplate> ModelChatTemplate::Open(const std::string& folder,
@@ -122,6 +129,41 @@ absl::StatusOr<RenderedChat> ModelChatTemplate::Render(nlohmann::ordered_json ch
         "\"content\"");
   }
   return chat_template_.Render(values);
+}
+
+absl::StatusOr<RenderedChat> ModelChatTemplate::RenderToLearn(nlohmann::ordered_json chat) const {
+  MUSTER_ASSIGN_OR_RETURN(RenderedChat whole, Render(chat, ChatEnd::kAsItIs));
+  if (marks_generation()) return whole;
+  nlohmann::ordered_json& messages = chat.is_array() ? chat : chat["messages"];
+  if (!messages.is_array()) {
+    return absl::InvalidArgumentError("the chat's messages are no list");
+  }
+  const nlohmann::ordered_json all = std::exchange(messages, nlohmann::ordered_json::array());
+  for (size_t i = 0; i < all.size(); ++i) {
+    const bool is_assistants =
+        all[i].is_object() && all[i].contains("role") && all[i]["role"] == "assistant";
+    absl::StatusOr<RenderedChat> before = RenderedChat();
+    if (is_assistants) before = Render(chat, ChatEnd::kAsksForAnswer);
+    messages.push_back(all[i]);
+    if (!is_assistants) continue;
+    if (!before.ok()) return TurnError(i, std::string(before.status().message()));
+    absl::StatusOr<RenderedChat> after = RenderedChat();
+    if (i + 1 < all.size()) {
+      after = Render(chat, ChatEnd::kAsItIs);
+      if (!after.ok()) return TurnError(i, std::string(after.status().message()));
+    }
+    const std::string& until = i + 1 < all.size() ? after->text : whole.text;
+    if (!absl::StartsWith(whole.text, before->text)) {
+      return TurnError(i, "the chat does not begin as the messages before it do");
+    }
+    if (!absl::StartsWith(whole.text, until)) {
+      return TurnError(i, "the chat does not begin as the messages up to it do");
+    }
+    if (until.size() > before->text.size()) {
+      whole.generated.push_back({before->text.size(), until.size()});
+    }
+  }
+  return whole;
 }
 
 }  // namespace muster

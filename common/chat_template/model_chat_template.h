@@ -26,6 +26,13 @@ class ModelChatTemplate {
   // asks for, such as `tools`. InvalidArgument: it is neither, or as ChatTemplate::Render.
   absl::StatusOr<RenderedChat> Render(nlohmann::ordered_json chat, ChatEnd end) const;
 
+  // Renders a chat as it is, with the parts that a model is to learn as `generated`: what
+  // {% generation %} blocks print. Where the template has none, they are the assistant's turns with
+  // their ends: what a chat has more than the messages before the turn with the generation prompt.
+  // InvalidArgument also: this cannot be told, since the chat does not begin as those do; the
+  // message names the turn.
+  absl::StatusOr<RenderedChat> RenderToLearn(nlohmann::ordered_json chat) const;
+
   // Returns whether the template says which text a model is to learn.
   bool marks_generation() const { return chat_template_.marks_generation(); }
 

@@ -5,8 +5,10 @@
 #include <optional>
 #include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace muster {
 namespace {
@@ -15,6 +17,7 @@ using std::literals::operator""sv;
 
 // NUL bytes are looked for in this many bytes, as Git does.
 constexpr size_t kHeadBytes = 8 << 10;
+constexpr size_t kJsonLinesLookedAt = 20;
 
 // The kind that a file seems to have, in words behind its name, and how to make text of it.
 struct Finding {
@@ -102,6 +105,13 @@ std::optional<Finding> FindWhatItIs(absl::string_view bytes) {
   if (IsParquet(bytes)) {
     return Finding{"is a Parquet table", "write its column of text to a file of text first"};
   }
+  if (IsJsonLines(bytes)) {
+    return Finding{"has JSON on each line",
+                   "to learn the texts or chats in it, make a token file and name that: "
+                   "muster data tokenize --data FILE --tokenizer TOKENIZER --out FILE.tokens; to "
+                   "predict a field, make a table: jq -r '[.FIELD, .OTHER] | @csv' < FILE > "
+                   "TABLE.csv"};
+  }
   const absl::string_view head = bytes.substr(0, kHeadBytes);
   if (!absl::StrContains(head, '\0')) return std::nullopt;
   if (IsUnmarkedUtf16(head, 1)) {
@@ -118,6 +128,25 @@ std::optional<Finding> FindWhatItIs(absl::string_view bytes) {
 }
 
 }  // namespace
+
+bool IsJsonLines(absl::string_view text) {
+  absl::ConsumePrefix(&text, "\xef\xbb\xbf");
+  size_t looked_at = 0;
+  while (!text.empty() && looked_at < kJsonLinesLookedAt) {
+    const size_t end = text.find('\n');
+    const bool whole = end != absl::string_view::npos;
+    const absl::string_view line = absl::StripAsciiWhitespace(text.substr(0, end));
+    text.remove_prefix(whole ? end + 1 : text.size());
+    if (line.empty()) continue;
+    const absl::string_view inside = absl::StripLeadingAsciiWhitespace(line.substr(1));
+    const bool object = line.front() == '{' && absl::StartsWith(inside, "\"");
+    const bool list = line.front() == '[' && absl::StartsWith(inside, "{");
+    if (!object && !list) return false;
+    if (whole && line.back() != (object ? '}' : ']')) return false;
+    ++looked_at;
+  }
+  return looked_at > 0;
+}
 
 absl::Status CheckIsText(const std::string& path, absl::string_view bytes) {
   const std::optional<Finding> finding = FindWhatItIs(bytes);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/files/check_is_text.h"
 #include "common/files/temp_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -143,13 +144,25 @@ TEST(TextFilesTest, WhatIsNoTextIsRefusedByName) {
   EXPECT_THAT(std::string(Contents(tokens).status().message()), HasSubstr("seems to be binary"));
 }
 
+TEST(TextFilesTest, JsonIsKnownByItsFirstLines) {
+  EXPECT_TRUE(IsJsonLines("{\"a\": 1}\n\n { \"b\": 2 } \r\n"));
+  EXPECT_TRUE(IsJsonLines("\xef\xbb\xbf{\"a\": 1}"));
+  EXPECT_TRUE(IsJsonLines("[{\"role\": \"user\"}]\n{\"a\": \"cut"));
+  EXPECT_FALSE(IsJsonLines(""));
+  EXPECT_FALSE(IsJsonLines("\n \n"));
+  EXPECT_FALSE(IsJsonLines("{\"a\": 1}\ntext\n"));
+  EXPECT_FALSE(IsJsonLines("{\"a\": 1, more\n"));
+  EXPECT_FALSE(IsJsonLines("{braces}\n"));
+  EXPECT_FALSE(IsJsonLines("[1, 2]\n"));
+}
+
 TEST(TextFilesTest, TextsOfEachEncodingOfBytesPass) {
   using std::literals::operator""s;
   const TempFolder folder;
   for (const std::string& text :
        {"gr\xfc\xdf Gott"s, "\xa4\xa2\xa4\xa4"s, "\x1b$B$\"\x1b(B"s, "\xff"s, "a\f\b\x7f"s,
         "\xef\xbb\xbfwith a mark"s, "PK is a pair of letters"s, "BZh begins here"s, "%PD"s,
-        "PAR1 is a golf course"s, "BZh91AY&"s, "{\"a\": 1}"s, std::string(8192, 'x') + '\0'}) {
+        "PAR1 is a golf course"s, "BZh91AY&"s, "{braces}"s, std::string(8192, 'x') + '\0'}) {
     const auto read = Contents(folder.Write("a", text));
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_THAT(*read, ElementsAre(text));

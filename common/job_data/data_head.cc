@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
+#include "common/files/check_is_text.h"
 #include "common/files/open_regular_file.h"
 #include "common/files/text_files.h"
 #include "common/job/sequence_sources.h"
@@ -33,6 +34,8 @@ namespace {
 
 // Bytes read of a file of lines, to know how long they are.
 constexpr size_t kLibsvmHeadBytes = 64 << 10;
+// Bytes read of a text, to know that it is one.
+constexpr size_t kTextHeadBytes = 64 << 10;
 // Bytes read of a text, to know how often its strings come; fewer if many lengths are counted.
 constexpr size_t kCountedBytes = 1 << 20;
 // Larger files are mapped (common/files/file_content.h): their pages are the system's.
@@ -193,6 +196,14 @@ void ReadCsv(const v1::CsvData& csv, DataSize& size) {
   size.rows = std::min(size.rows, size.examples * size.fields);
 }
 
+// Files that cannot be read here are left to the tasks.
+absl::Status CheckTextHead(const std::string& path) {
+  for (const std::string& file : FilesAt(path)) {
+    MUSTER_RETURN_IF_ERROR(CheckIsText(file, BeginningOfFile(file, kTextHeadBytes)));
+  }
+  return absl::OkStatus();
+}
+
 // Validation data are held beside the training data.
 void AddValidation(const v1::JobSpec& spec, DataLook look, DataSize& size) {
   v1::JobSpec evaluation = spec;
@@ -235,6 +246,9 @@ DataSize ReadDataHead(const v1::JobSpec& spec, DataLook look) {
 absl::Status CheckDataHead(const v1::JobSpec& spec) {
   for (const v1::DataSpec* data : {&spec.data(), &spec.validation()}) {
     if (data->has_csv()) MUSTER_RETURN_IF_ERROR(CheckCsvHead(data->csv()));
+    if (data->has_text()) MUSTER_RETURN_IF_ERROR(CheckTextHead(data->text().path()));
+    const std::string& path = data->sequences().path();
+    if (data->has_sequences() && !IsTokenFileAt(path)) MUSTER_RETURN_IF_ERROR(CheckTextHead(path));
   }
   return absl::OkStatus();
 }

@@ -269,6 +269,22 @@ TEST(DataHeadTest, TablesThatTheBeginningDoesNotTellPass) {
             absl::OkStatus());
 }
 
+TEST(DataHeadTest, RefusesTextsThatAreNone) {
+  v1::JobSpec job;
+  v1::SequenceData& sequences = *job.mutable_data()->mutable_sequences();
+  sequences.set_path(Write("text.txt", "{braces}, and text\n"));
+  EXPECT_EQ(CheckDataHead(job), absl::OkStatus());
+  const std::string lines = Write("lines.txt", "{\"text\": \"a\"}\n{\"text\": \"b\"}\n");
+  sequences.set_path(lines);
+  EXPECT_THAT(Refusal(job), HasSubstr("lines.txt' has JSON on each line"));
+  EXPECT_THAT(Refusal(job), HasSubstr("muster data tokenize --data FILE"));
+  job.mutable_data()->mutable_text()->set_path(lines);
+  EXPECT_THAT(Refusal(job), HasSubstr("lines.txt' has JSON on each line"));
+  // Tasks may see it.
+  job.mutable_data()->mutable_text()->set_path("/no/such/text");
+  EXPECT_EQ(CheckDataHead(job), absl::OkStatus());
+}
+
 TEST(DataHeadTest, SaysWhatIsNotHere) {
   v1::DataSpec data;
   data.mutable_idx()->set_images("/no/such/images");

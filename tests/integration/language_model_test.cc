@@ -141,7 +141,8 @@ TEST(LanguageModelToolsTest, TokenizersAndTokenFiles) {
   result = Muster(absl::StrCat("data tokenize --tokenizer bytes --data ", folder, " --out ",
                                FolderFor("tools_out"), "/all.tokens"));
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.output, HasSubstr("text.tokens' is a token file of `muster data tokenize`"));
+  EXPECT_THAT(result.output, AllOf(HasSubstr("has files of different forms"),
+                                   HasSubstr("text.tokens is a token file")));
 }
 
 TEST(LanguageModelToolsTest, ChatsAreShownByTheTemplateOfAModel) {
@@ -186,7 +187,7 @@ TEST(LanguageModelToolsTest, HiddenFilesAreLeftOutAndWhatIsNoTextIsRefused) {
   for (const std::string& command : {tokenize + "/c.tokens", train + "/c.json"}) {
     const CommandResult result = Muster(command);
     EXPECT_EQ(result.exit_code, 2) << result.output;
-    EXPECT_THAT(result.output, HasSubstr("more.txt' is compressed by gzip; unpack it first"));
+    EXPECT_THAT(result.output, HasSubstr("more.txt: the gzip stream is damaged at byte "));
   }
 }
 

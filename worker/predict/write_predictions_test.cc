@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/clock.h"
+#include "common/compression/packed_for_testing.h"
 #include "common/files/temp_folder.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"

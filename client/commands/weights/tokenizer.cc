@@ -15,6 +15,7 @@
 #include "client/commands/commands.h"
 #include "common/base/status_macros.h"
 #include "common/chat_template/model_chat_template.h"
+#include "common/documents/document_source.h"
 #include "common/files/file_content.h"
 #include "common/files/output_file.h"
 #include "common/files/parse_json.h"
@@ -30,6 +31,7 @@ namespace {
 
 struct TokenizerArguments {
   std::string data;
+  std::string field;
   std::string out;
   int64_t vocabulary = 0;
   Replace replace = Replace::kNever;
@@ -40,9 +42,18 @@ absl::Status Train(const Session& session, const TokenizerArguments& arguments) 
   MUSTER_RETURN_IF_ERROR(CheckOutputFile(arguments.out, arguments.replace));
   BpeTrainer trainer;
   uint64_t bytes = 0;
-  MUSTER_RETURN_IF_ERROR(ForEachTextFile(arguments.data, [&](const std::string&, FileContent file) {
-    trainer.Add(file.bytes());
-    bytes += file.bytes().size();
+  MUSTER_ASSIGN_OR_RETURN(const DocumentSource source, FindDocuments(arguments.data));
+  if (HasTokens(source.form)) {
+    return absl::InvalidArgumentError(absl::StrCat(arguments.data, " is ", NameOf(source.form),
+                                                   "; a tokenizer is learned from text"));
+  }
+  DocumentOptions options;
+  options.json.field = arguments.field;
+  MUSTER_RETURN_IF_ERROR(ForEachDocument(source, options, [&](const Document& document) {
+    for (const TextPart& part : document.parts) {
+      trainer.Add(part.text);
+      bytes += part.text.size();
+    }
     return absl::OkStatus();
   }));
   MUSTER_ASSIGN_OR_RETURN(const BpeVocabulary vocabulary, trainer.Train(arguments.vocabulary));
@@ -131,7 +142,12 @@ void AddTokenizer(CLI::App& app, Session& session) {
       app.add_subcommand("tokenizer", "Train a tokenizer on your text, or look at chats");
   command->require_subcommand(1);
   auto* train = command->add_subcommand("train", "Learn a byte-level BPE vocabulary from text");
-  train->add_option("--data", arguments->data, "Text file, or folder of text files")->required();
+  train
+      ->add_option("--data", arguments->data,
+                   "Texts or JSON lines (plain, gzip or Zstandard): a file, a folder, or a pattern")
+      ->required();
+  train->add_option("--field", arguments->field,
+                    "Field of JSON lines with the text, as for `muster data tokenize`");
   train
       ->add_option("--vocabulary", arguments->vocabulary,
                    "Number of tokens: 256 bytes, the learned tokens and the end of text")

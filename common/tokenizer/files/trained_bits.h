@@ -13,6 +13,9 @@
 
 namespace muster {
 
+// Whether a model is to learn to predict a token.
+enum class Trained { kNo, kYes };
+
 // The trained bit of a token says that a model is to learn to predict it. Bit i % 8 of byte i / 8,
 // from the lowest, is token i's; the bits after the last token are 0.
 

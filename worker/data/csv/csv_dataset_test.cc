@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/compression/packed_for_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/data_preparation.pb.h"

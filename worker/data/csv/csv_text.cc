@@ -8,9 +8,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/compression/gzip.h"
 #include "common/files/check_is_text.h"
 #include "common/text/byte_order_mark.h"
-#include "worker/data/parsing/gzip.h"
 
 namespace muster {
 

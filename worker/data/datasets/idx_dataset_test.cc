@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/compression/packed_for_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/data/batch.h"

@@ -9,8 +9,8 @@
 #include "absl/strings/string_view.h"
 #include "common/base/machine/usable_resources.h"
 #include "common/base/status_macros.h"
+#include "common/compression/gzip.h"
 #include "common/files/file_content.h"
-#include "worker/data/parsing/gzip.h"
 
 namespace muster {
 namespace {

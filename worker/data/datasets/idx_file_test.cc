@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "common/compression/packed_for_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/data/parsing/temp_files_for_testing.h"

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "common/compression/packed_for_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/data_preparation.pb.h"

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 
+#include "common/compression/packed_for_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/data/batch.h"

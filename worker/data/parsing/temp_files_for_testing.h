@@ -10,9 +10,6 @@
 
 namespace muster {
 
-// Returns the bytes packed as a gzip file of one member.
-std::string Gzip(absl::string_view bytes);
-
 // Returns an IDX file of unsigned bytes with these dimensions.
 std::string IdxFile(const std::vector<uint32_t>& dimensions, absl::string_view elements);
 

@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <string>
 
+#include "common/compression/gzip.h"
 #include "common/fuzz/fuzz_check.h"
-#include "worker/data/parsing/gzip.h"
 
 namespace muster {
 

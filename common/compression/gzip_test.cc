@@ -1,10 +1,10 @@
-#include "worker/data/parsing/gzip.h"
+#include "common/compression/gzip.h"
 
 #include <string>
 
+#include "common/compression/packed_for_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/data/parsing/temp_files_for_testing.h"
 
 namespace muster {
 namespace {

@@ -1,0 +1,160 @@
+#include "client/commands/weights/data_inspection.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "common/base/status_macros.h"
+#include "common/text/utf8.h"
+
+namespace muster {
+namespace {
+
+constexpr size_t kExamples = 3;
+// Of each example.
+constexpr size_t kShownBytes = 600;
+constexpr uint64_t kTokensAtOnce = uint64_t{1} << 20;
+
+// Collects the first documents of data.
+class Examples {
+ public:
+  explicit Examples(std::vector<ShownDocument>& examples) : examples_(examples) {}
+
+  // Whether the document at hand is shown.
+  bool wanted() const { return begun_ || examples_.size() < kExamples; }
+
+  void Begin(std::string place) {
+    if (begun_ || examples_.size() >= kExamples) return;
+    begun_ = true;
+    bytes_ = 0;
+    cut_ = false;
+    examples_.push_back({std::move(place), {}});
+  }
+
+  void AddText(absl::string_view text, bool learned) {
+    if (!begun_ || cut_) return;
+    const absl::string_view shown = CutUtf8(text, kShownBytes - bytes_);
+    cut_ = shown.size() < text.size();
+    bytes_ += shown.size();
+    examples_.back().pieces.push_back({absl::StrCat(shown, cut_ ? " …" : ""), learned});
+  }
+
+  void AddTokens(const Tokenizer& tokenizer, absl::Span<const int32_t> tokens, bool learned) {
+    if (!begun_ || cut_) return;
+    std::string text;
+    for (const int32_t token : tokens) {
+      cut_ = bytes_ >= kShownBytes;
+      if (cut_) break;
+      const absl::string_view bytes = tokenizer.BytesOf(token);
+      absl::StrAppend(&text, first_ ? "" : "|", bytes);
+      first_ = false;
+      bytes_ += bytes.size();
+    }
+    if (cut_) text += " …";
+    examples_.back().pieces.push_back({std::move(text), learned});
+  }
+
+  void End() {
+    begun_ = false;
+    first_ = true;
+  }
+
+ private:
+  std::vector<ShownDocument>& examples_;
+  bool begun_ = false;
+  bool cut_ = false;
+  bool first_ = true;
+  size_t bytes_ = 0;
+};
+
+std::string PlaceOf(const Document& document) {
+  return document.line > 0 ? absl::StrCat(document.path, ":", document.line)
+                           : std::string(document.path);
+}
+
+}  // namespace
+
+absl::StatusOr<DataInspection> InspectDocuments(const DocumentSource& source,
+                                                const DocumentOptions& options,
+                                                const Tokenizer* tokenizer) {
+  DocumentOptions read = options;
+  read.tokens.vocabulary =
+      tokenizer != nullptr ? tokenizer->vocabulary() : std::numeric_limits<int32_t>::max();
+  if (tokenizer != nullptr) read.tokens.end_of_text = tokenizer->end_of_text();
+  DataInspection found;
+  Examples examples(found.examples);
+  const auto take = [&](const Document& document) {
+    examples.Begin(PlaceOf(document));
+    for (const TextPart& part : document.parts) {
+      const bool learned = part.trained == Trained::kYes;
+      found.text_bytes += part.text.size();
+      found.learned_bytes += learned ? part.text.size() : 0;
+      if (tokenizer == nullptr) {
+        examples.AddText(part.text, learned);
+        continue;
+      }
+      tokenizer->Encode(part.text, [&](absl::Span<const int32_t> tokens) {
+        found.tokens += tokens.size();
+        found.learned_tokens += learned ? tokens.size() : 0;
+        examples.AddTokens(*tokenizer, tokens, learned);
+      });
+    }
+    found.tokens += document.tokens.size();
+    found.learned_tokens += document.tokens.size();
+    if (tokenizer != nullptr && !document.tokens.empty()) {
+      examples.AddTokens(*tokenizer, document.tokens, true);
+    }
+    if (document.continues) return absl::OkStatus();
+    ++found.documents;
+    examples.End();
+    return absl::OkStatus();
+  };
+  MUSTER_RETURN_IF_ERROR(ForEachDocument(source, read, take));
+  if (HasTokens(source.form) && tokenizer == nullptr) {
+    found.documents = 0;
+    found.examples.clear();
+  }
+  return found;
+}
+
+absl::StatusOr<DataInspection> InspectTokenFile(const std::string& path, const TokenFile& file) {
+  DataInspection found;
+  found.documents = file.document_ends().size();
+  found.tokens = file.tokens();
+  std::vector<int32_t> tokens;
+  std::vector<uint8_t> trained;
+  for (uint64_t first = 0; first < file.tokens(); first += kTokensAtOnce) {
+    const uint64_t count = std::min(kTokensAtOnce, file.tokens() - first);
+    tokens.clear();
+    trained.clear();
+    MUSTER_RETURN_IF_ERROR(file.Read(first, count, tokens));
+    MUSTER_RETURN_IF_ERROR(file.ReadTrained(first, count, trained));
+    found.learned_tokens += std::count(trained.begin(), trained.end(), 1);
+  }
+  Examples examples(found.examples);
+  uint64_t begin = 0;
+  const absl::Span<const uint64_t> ends = file.document_ends();
+  for (size_t i = 0; i < std::min(kExamples, std::max<size_t>(ends.size(), 1)); ++i) {
+    const uint64_t end = ends.empty() ? file.tokens() : ends[i];
+    const uint64_t count = std::min<uint64_t>(end - begin, kShownBytes);
+    tokens.clear();
+    trained.clear();
+    MUSTER_RETURN_IF_ERROR(file.Read(begin, count, tokens));
+    MUSTER_RETURN_IF_ERROR(file.ReadTrained(begin, count, trained));
+    examples.Begin(ends.empty() ? path : absl::StrCat(path, ", document ", i + 1));
+    for (size_t at = 0; at < tokens.size();) {
+      const auto run = std::find(trained.begin() + at, trained.end(), trained[at] ^ 1);
+      const size_t until = static_cast<size_t>(run - trained.begin());
+      examples.AddTokens(file.tokenizer(), absl::MakeConstSpan(tokens).subspan(at, until - at),
+                         trained[at] == 1);
+      at = until;
+    }
+    examples.End();
+    begin = end;
+  }
+  return found;
+}
+
+}  // namespace muster

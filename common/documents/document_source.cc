@@ -1,0 +1,245 @@
+#include "common/documents/document_source.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/compression/unpacked_file.h"
+#include "common/documents/windowed_file.h"
+#include "common/files/check_is_text.h"
+#include "common/files/path_pattern.h"
+#include "common/files/text_files.h"
+#include "common/text/byte_order_mark.h"
+#include "common/text/data_error.h"
+#include "common/tokenizer/files/token_file.h"
+
+namespace muster {
+namespace {
+
+namespace fs = std::filesystem;
+using Form = DocumentSource::Form;
+
+// Unpacked bytes by which a file is known.
+constexpr size_t kHeadBytes = size_t{64} << 10;
+
+// Returns the path with another ending, such as ".idx".
+std::string WithEnding(const std::string& path, absl::string_view ending) {
+  return fs::path(path).replace_extension(std::string(ending)).string();
+}
+
+// Returns the first bytes of a file, unpacked if `packed` says that it is compressed.
+absl::StatusOr<std::string> HeadOf(const std::string& path, bool& packed) {
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<UnpackedFile> file, UnpackedFile::Open(path));
+  packed = file->packed();
+  std::string head(kHeadBytes, '\0');
+  MUSTER_ASSIGN_OR_RETURN(const size_t got, file->Read(absl::MakeSpan(head)));
+  head.resize(got);
+  return head;
+}
+
+// Returns whether a text begins like JSON that goes over several lines.
+bool IsOtherJson(absl::string_view head) {
+  head = absl::StripLeadingAsciiWhitespace(SkipByteOrderMark(head));
+  if (head.empty() || (head.front() != '{' && head.front() != '[')) return false;
+  const absl::string_view inside = absl::StripLeadingAsciiWhitespace(head.substr(1));
+  return absl::StartsWith(inside, "\"") || absl::StartsWith(inside, "{") ||
+         absl::StartsWith(inside, "[");
+}
+
+bool IsMegatronIndexAt(const std::string& path) {
+  bool packed = false;
+  const absl::StatusOr<std::string> head = HeadOf(path, packed);
+  return head.ok() && !packed && IsMegatronIndex(*head);
+}
+
+// A file, known by its content.
+struct Known {
+  Form form = Form::kText;
+  // The file, or the index beside it.
+  std::string path;
+};
+
+// Returns nothing for an empty file.
+absl::StatusOr<std::optional<Known>> Recognise(const std::string& path) {
+  bool packed = false;
+  absl::StatusOr<std::string> unpacked = HeadOf(path, packed);
+  // It is the file that is wrong, and no disk that failed.
+  if (absl::IsDataLoss(unpacked.status())) {
+    return absl::InvalidArgumentError(std::string(unpacked.status().message()));
+  }
+  MUSTER_ASSIGN_OR_RETURN(const std::string head, std::move(unpacked));
+  if (head.empty()) return std::nullopt;
+  if (IsJsonLines(head)) return Known{Form::kJsonLines, path};
+  if (IsOtherJson(head)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path,
+                     " is JSON, but not a value on each line; make lines of a list: jq -c "
+                     "'.[]' < FILE > FILE.jsonl"));
+  }
+  if (packed) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " is compressed, and not JSON on each line; unpack it first, with gunzip or unzstd"));
+  }
+  if (IsTokenFile(head)) return Known{Form::kTokenFile, path};
+  if (IsLlmC(head)) return Known{Form::kLlmC, path};
+  if (IsNumpy(head)) return Known{Form::kNumpy, path};
+  if (IsMegatronIndex(head)) return Known{Form::kMegatron, path};
+  const std::string index = WithEnding(path, ".idx");
+  if (absl::EndsWith(path, ".bin") && IsMegatronIndexAt(index)) {
+    return Known{Form::kMegatron, index};
+  }
+  if (const absl::Status is_text = CheckIsText(path, head); !is_text.ok()) {
+    if (!absl::EndsWith(path, ".bin")) return is_text;
+    return absl::Status(
+        is_text.code(),
+        absl::StrCat(std::string(is_text.message()),
+                     ". If it has the numbers of tokens and nothing else, as nanoGPT writes them, "
+                     "say --raw u16"));
+  }
+  return Known{Form::kText, path};
+}
+
+// Returns the files of a path, and whether it is a folder.
+absl::StatusOr<std::vector<std::string>> FilesAt(const std::string& path, bool& is_folder) {
+  std::error_code error;
+  is_folder = fs::is_directory(path, error);
+  if (!is_folder) return FilesOfPattern(path);
+  MUSTER_ASSIGN_OR_RETURN(TextFolder folder, ListTextFolder(path));
+  return std::move(folder.paths);
+}
+
+uint64_t SizeOf(const std::string& path) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  return error ? 0 : size;
+}
+
+absl::Status TakeText(const std::string& path, absl::string_view text, TakeDocument take) {
+  const TextPart part{text, Trained::kYes};
+  Document document;
+  document.path = path;
+  document.parts = {&part, 1};
+  return take(document);
+}
+
+absl::Status TakeTexts(const DocumentSource& source, const DocumentOptions& options,
+                       TakeDocument take) {
+  const auto take_file = [&](const std::string& path, FileContent file) {
+    MUSTER_RETURN_IF_ERROR(TakeText(path, file.bytes(), take));
+    if (options.json.progress) options.json.progress(file.bytes().size());
+    return absl::OkStatus();
+  };
+  std::error_code error;
+  if (fs::is_directory(source.path, error)) return ForEachTextFile(source.path, take_file);
+  for (const std::string& path : source.files) {
+    MUSTER_RETURN_IF_ERROR(ForEachTextFile(path, take_file));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TakeRow(const std::string& path, const DocumentSource& source, const TokenRules& rules,
+                     TakeDocument take) {
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<WindowedFile> file, WindowedFile::Open(path));
+  absl::StatusOr<TokenRow> row = source.form == Form::kLlmC    ? LlmCRow(*file)
+                                 : source.form == Form::kNumpy ? NumpyRow(*file)
+                                                               : RawRow(*file, source.raw);
+  if (!row.ok()) return row.status();
+  return ForEachInRow(*file, *row, rules, take);
+}
+
+}  // namespace
+
+absl::string_view NameOf(Form form) {
+  switch (form) {
+    case Form::kText:
+      return "text";
+    case Form::kJsonLines:
+      return "JSON lines";
+    case Form::kLlmC:
+      return "a shard of tokens of llm.c";
+    case Form::kNumpy:
+      return "a NumPy array of tokens";
+    case Form::kMegatron:
+      return "indexed tokens of Megatron";
+    case Form::kRaw:
+      return "raw tokens";
+    default:
+      return "a token file";
+  }
+}
+
+bool HasTokens(Form form) { return form != Form::kText && form != Form::kJsonLines; }
+
+absl::StatusOr<DocumentSource> FindDocuments(const std::string& path, absl::string_view raw) {
+  DocumentSource source;
+  source.path = path;
+  const std::optional<TokenType> type = TokenTypeNamed(raw);
+  if (!raw.empty() && !type.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tokens have no type ", Quote(raw), "; expected u8, u16, u32, u64, i8, i16, i32 or i64"));
+  }
+  source.raw = type.value_or(TokenType());
+  bool is_folder = false;
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesAt(path, is_folder));
+  std::string first;
+  for (const std::string& file : files) {
+    std::optional<Known> known;
+    if (type.has_value()) {
+      known = Known{Form::kRaw, file};
+    } else {
+      MUSTER_ASSIGN_OR_RETURN(known, Recognise(file));
+    }
+    if (!known.has_value()) continue;
+    if (source.files.empty()) {
+      source.form = known->form;
+      first = file;
+    } else if (known->form != source.form) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, " has files of different forms: ", first, " is ", NameOf(source.form), ", ", file,
+          " is ", NameOf(known->form), "; name those of one form, by a pattern say"));
+    }
+    // The two files of Megatron's data stand for the same.
+    if (std::find(source.files.begin(), source.files.end(), known->path) == source.files.end()) {
+      source.files.push_back(known->path);
+    }
+  }
+  if (source.files.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, is_folder ? " is a folder without a file that has content; hidden files "
+                                       "and subfolders are left out"
+                                     : " is empty; there is nothing to read"));
+  }
+  for (const std::string& file : source.files) {
+    source.bytes += SizeOf(file);
+    if (source.form == Form::kMegatron) source.bytes += SizeOf(WithEnding(file, ".bin"));
+  }
+  return source;
+}
+
+absl::Status ForEachDocument(const DocumentSource& source, const DocumentOptions& options,
+                             TakeDocument take) {
+  if (source.form == Form::kText) return TakeTexts(source, options, take);
+  for (const std::string& path : source.files) {
+    switch (source.form) {
+      case Form::kJsonLines:
+        MUSTER_RETURN_IF_ERROR(ForEachJsonLine(path, options.json, take));
+        break;
+      case Form::kMegatron:
+        MUSTER_RETURN_IF_ERROR(
+            ForEachInMegatron(path, WithEnding(path, ".bin"), options.tokens, take));
+        break;
+      default:
+        MUSTER_RETURN_IF_ERROR(TakeRow(path, source, options.tokens, take));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace muster
