@@ -8,7 +8,6 @@
 #include "client/compare/data_rank_traffic.h"
 #include "common/base/round_up.h"
 #include "common/mesh/job_mesh.h"
-#include "common/partition/gradient_axes.h"
 #include "common/partition/local_tensors.h"
 #include "common/partition/stage_holding.h"
 #include "common/partition/unit_places.h"

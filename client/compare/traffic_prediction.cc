@@ -161,9 +161,9 @@ absl::StatusOr<std::vector<ServedRank>> ServedRanks(v1::TablesSchema schema,
   schema.set_tensor_ranks(SizeAlong(Axis::kTensor, spec));
   MUSTER_ASSIGN_OR_RETURN(const ServedTensors served, ServedFromSchema(schema));
   const bool as_f32 = spec.compute().device() == v1::ComputeSpec::CUDA;
-  const size_t n = served.tensors.size() / served.ranks;
-  std::vector<ServedRank> ranks(served.ranks);
-  for (int r = 0; r < served.ranks; ++r) {
+  const size_t n = served.tensors.size() / served.ranks();
+  std::vector<ServedRank> ranks(served.ranks());
+  for (int r = 0; r < served.ranks(); ++r) {
     ServedRank& rank = ranks[r];
     rank.pulled.resize(std::max(1u, schema.partitions()));
     const std::vector<DType> types =
@@ -183,7 +183,7 @@ absl::StatusOr<std::vector<ServedRank>> ServedRanks(v1::TablesSchema schema,
 
 // Returns how the job's ranks divide the model.
 ModelDivision DivisionOfJob(const v1::TablesSchema& schema, const v1::JobSpec& spec) {
-  return DivisionOf(schema, static_cast<int>(SizeAlong(Axis::kTensor, spec)));
+  return DivisionOf(schema, MeshOf(spec));
 }
 
 // Returns the tensors of a stage's first rank.

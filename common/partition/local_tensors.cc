@@ -155,6 +155,14 @@ absl::StatusOr<std::vector<TensorSpec>> LocalTensors(absl::Span<const TensorSpec
   return local;
 }
 
+absl::Span<const SharedElements> PartialElements(const TensorSpec& share, bool divides_tokens) {
+  const bool computed_alike =
+      share.placement.kind == Placement::Kind::kReplicate && !divides_tokens;
+  // The owner of the storage has the gradient of a tied tensor.
+  if (computed_alike || !share.tied_to.empty()) return {};
+  return share.shared;
+}
+
 void ForEachRectangle(
     const TensorSpec& tensor, uint64_t begin, uint64_t end,
     absl::FunctionRef<void(const Rectangle& rectangle, uint64_t begin, uint64_t end)> visitor) {

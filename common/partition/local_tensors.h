@@ -24,9 +24,7 @@ struct ModelDivision {
   // mod stages(), and the last one has all further units.
   std::vector<int> virtual_stage_units;
 
-  int ranks() const { return mesh.world_size(); }
   int stages() const { return mesh.size(Axis::kPipeline); }
-  int tensor_ranks() const { return mesh.size(Axis::kTensor); }
   // Returns the stage that has the unit.
   int StageOf(int unit) const;
 };
@@ -34,8 +32,8 @@ struct ModelDivision {
 // Returns the shares of tensors that one of the ranks has, in the same order and with the same
 // names. A rank that has nothing of a tensor has a share without elements, which is tied to none.
 // InvalidArgument, naming the tensor and the numbers: a section's units do not divide among the
-// tensor ranks, nor the ranks among the units. REQUIRES: 0 <= rank < division.ranks(); whole
-// tensors.
+// tensor ranks, nor the ranks among the units. REQUIRES: 0 <= rank <
+// division.mesh.world_size(); whole tensors.
 //
 // Tensor ranks: says which elements several of them have (TensorSpec::shared): replicated tensors,
 // and sections of fewer units than ranks. For example, 2 ranks divide queries, keys and values of
@@ -50,6 +48,14 @@ struct ModelDivision {
 // head.
 absl::StatusOr<std::vector<TensorSpec>> LocalTensors(absl::Span<const TensorSpec> tensors,
                                                      const ModelDivision& division, int rank);
+
+// Returns the elements of a share of which each of several tensor ranks has a part of the gradient,
+// which is the sum of all parts, in order. Tensor ranks have the whole gradient of other elements
+// that they share. Beside these, each data rank has a part of every gradient, and so has each stage
+// of several that have a tensor (TensorSpec::stages). Elements that several ranks hold count once
+// in norms, checkpoints and pushes: they are `repeated` on all but the first rank
+// (DenseLayout::Block).
+absl::Span<const SharedElements> PartialElements(const TensorSpec& share, bool divides_tokens);
 
 // Returns the shape of the whole tensor.
 inline const std::vector<int64_t>& GlobalShape(const TensorSpec& tensor) {

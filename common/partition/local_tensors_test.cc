@@ -170,6 +170,22 @@ TEST(StagesTest, TwoHaveATensorThatIsTiedAcross) {
   EXPECT_EQ(LocalTensors(TiedModel(), one, 1).value()[0].elements(), 0);
 }
 
+TEST(LocalTensorsTest, TensorRanksHavePartsOfGradientsThatNoneComputesAlone) {
+  // A projection to two heads of queries, and to one of keys that both ranks have.
+  const TensorSpec projection = LocalOf(Sharded("projection", {6}, 0, {{4, 2}, {2, 1}}), 2, 1);
+  for (const bool divides_tokens : {false, true}) {
+    EXPECT_THAT(PartialElements(projection, divides_tokens),
+                ElementsAre(SharedElements{2, 4, 2, false}));
+    EXPECT_THAT(PartialElements(LocalOf(Sharded("w", {4, 3}, 0, {{4, 4}}), 2, 1), divides_tokens),
+                IsEmpty());
+  }
+  TensorSpec gain = LocalOf(NormalTensor("gain", {5}), 2, 1);
+  EXPECT_THAT(PartialElements(gain, true), ElementsAre(SharedElements{0, 5, 2, false}));
+  EXPECT_THAT(PartialElements(gain, false), IsEmpty()) << "both compute all of it";
+  gain.tied_to = "another";
+  EXPECT_THAT(PartialElements(gain, true), IsEmpty()) << "which the owner sums";
+}
+
 class SharesTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(SharesTest, HaveEachElementOnceAndItsInitialValue) {

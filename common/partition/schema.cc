@@ -352,27 +352,27 @@ Tables TablesFromSchema(const v1::TablesSchema& schema) {
   return tables;
 }
 
-ModelDivision DivisionOf(const v1::TablesSchema& schema, int tensor_ranks) {
-  ModelDivision division = {.mesh =
-                                Mesh({.pipeline = static_cast<int>(std::max(1u, schema.pipeline())),
-                                      .tensor = tensor_ranks})};
-  division.virtual_stage_units.assign(schema.pipeline_layers().begin(),
-                                      schema.pipeline_layers().end());
-  return division;
+Mesh MeshOf(const v1::TablesSchema& schema) {
+  return Mesh({.pipeline = static_cast<int>(std::max(1u, schema.pipeline())),
+               .tensor = static_cast<int>(std::max(1u, schema.tensor_ranks()))});
+}
+
+ModelDivision DivisionOf(const v1::TablesSchema& schema, const Mesh& mesh) {
+  return {
+      .mesh = mesh.Only(kModelAxes),
+      .virtual_stage_units = {schema.pipeline_layers().begin(), schema.pipeline_layers().end()}};
 }
 
 absl::StatusOr<Tables> LocalTables(const v1::TablesSchema& schema, const MeshPosition& position) {
   Tables tables = TablesFromSchema(schema);
   MUSTER_ASSIGN_OR_RETURN(
-      tables.tensors, LocalTensors(tables.tensors, DivisionOf(schema, position.size(Axis::kTensor)),
-                                   position.at(kModelAxes)));
+      tables.tensors,
+      LocalTensors(tables.tensors, DivisionOf(schema, position.mesh), position.at(kModelAxes)));
   return tables;
 }
 
 absl::StatusOr<ServedTensors> ServedFromSchema(const v1::TablesSchema& schema) {
-  const uint32_t tensor_ranks = std::max(1u, schema.tensor_ranks());
-  return ServeTensors(TablesFromSchema(schema).tensors,
-                      DivisionOf(schema, static_cast<int>(tensor_ranks)),
+  return ServeTensors(TablesFromSchema(schema).tensors, DivisionOf(schema, MeshOf(schema)),
                       {.block_bytes = schema.block_bytes(), .partitions = schema.partitions()});
 }
 

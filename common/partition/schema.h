@@ -40,17 +40,21 @@ absl::Status ValidateSchema(const v1::TablesSchema& schema);
 // Returns the tables of a schema. REQUIRES: ValidateSchema(schema).ok().
 Tables TablesFromSchema(const v1::TablesSchema& schema);
 
-// Returns how the ranks of a data rank divide the dense tensors, where the stages of the schema's
-// pipeline have so many tensor ranks. REQUIRES: as above.
-ModelDivision DivisionOf(const v1::TablesSchema& schema, int tensor_ranks);
+// Returns the mesh of the ranks that divide a model on servers, along kModelAxes. REQUIRES: as
+// above.
+Mesh MeshOf(const v1::TablesSchema& schema);
+
+// Returns how ranks of this mesh divide the dense tensors. REQUIRES: as above, and the mesh has as
+// many stages as the schema.
+ModelDivision DivisionOf(const v1::TablesSchema& schema, const Mesh& mesh);
 
 // Returns the tables with the shares of dense tensors that a rank has at its position along
 // kModelAxes (LocalTensors). InvalidArgument: the tensors cannot be divided. REQUIRES: as above,
 // and the schema has as many stages.
 absl::StatusOr<Tables> LocalTables(const v1::TablesSchema& schema, const MeshPosition& position);
 
-// Returns the dense tensors as servers hold them for the schema's tensor ranks. Errors are those of
-// ServeTensors; there are none if ValidateSchema(schema).ok().
+// Returns the dense tensors as servers hold them for the ranks of MeshOf(schema). Errors are those
+// of ServeTensors; there are none if ValidateSchema(schema).ok().
 absl::StatusOr<ServedTensors> ServedFromSchema(const v1::TablesSchema& schema);
 
 // Returns the layout of tensors that are a rank's shares of the schema's. Errors are those of

@@ -68,7 +68,7 @@ TEST(SchemaTest, StagesOfAPipelineHaveGroupsOfLayers) {
   EXPECT_EQ(ValidateSchema(schema), absl::OkStatus());
   EXPECT_NE(SchemaFingerprint(schema), fingerprint);
   const ServedTensors served = *ServedFromSchema(schema);
-  EXPECT_EQ(served.ranks, 2);
+  EXPECT_EQ(served.ranks(), 2);
   EXPECT_EQ(LayoutOfRank(served, 0).elements(), 3 + 12) << "b, and what is tied to w";
   EXPECT_EQ(LayoutOfRank(served, 1).elements(), 12);
 }

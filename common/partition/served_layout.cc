@@ -43,19 +43,21 @@ void AppendOwned(const DenseLayout& layout, int first_tensor, std::vector<DenseL
 
 // Returns whether a rank has the elements of a block.
 bool Has(const ServedTensors& served, int rank, const DenseLayout::Block& block) {
-  const size_t n = served.tensors.size() / served.ranks;
-  const int owner = static_cast<int>(OwnerOf(block, n));
+  const size_t n = served.tensors.size() / served.ranks();
+  const MeshPosition owner(served.mesh, static_cast<int>(OwnerOf(block, n)));
+  const MeshPosition other = owner.Of(rank);
   const DenseLayout::Piece& piece = block.pieces[0];
   const TensorSpec& tensor = served.tensors[piece.tensor];
-  const int t = served.tensor_ranks;
-  if (owner / t != rank / t) {
-    const TensorSpec& here = served.tensors[rank * n + piece.tensor % n];
-    if (tensor.stages == 1 || here.elements() == 0) return false;
+  if (owner.at(Axis::kPipeline) != other.at(Axis::kPipeline)) {
+    const TensorSpec& share = served.tensors[rank * n + piece.tensor % n];
+    if (tensor.stages == 1 || share.elements() == 0) return false;
   }
-  if (owner % t == rank % t) return true;
+  const int first = owner.at(Axis::kTensor);
+  const int here = other.at(Axis::kTensor);
+  if (first == here) return true;
   for (const SharedElements& shared : tensor.shared) {
     if (shared.begin <= piece.begin && piece.begin < shared.end) {
-      return owner % t < rank % t && rank % t < owner % t + shared.ranks;
+      return first < here && here < first + shared.ranks;
     }
   }
   return false;
@@ -79,12 +81,13 @@ absl::Status CheckModelRanks(uint64_t tensor_ranks, uint64_t stages, size_t tens
 absl::StatusOr<ServedTensors> ServeTensors(absl::Span<const TensorSpec> tensors,
                                            const ModelDivision& division,
                                            const DenseLayout::Options& options) {
+  const Mesh& mesh = division.mesh;
   MUSTER_RETURN_IF_ERROR(
-      CheckModelRanks(division.tensor_ranks(), division.stages(), tensors.size()));
-  const int ranks = division.ranks();
+      CheckModelRanks(mesh.size(Axis::kTensor), mesh.size(Axis::kPipeline), tensors.size()));
+  const int ranks = mesh.world_size();
   if (ranks == 1) {
     MUSTER_ASSIGN_OR_RETURN(DenseLayout layout, DenseLayout::Create(tensors, options));
-    return ServedTensors{1, 1, {tensors.begin(), tensors.end()}, std::move(layout)};
+    return ServedTensors{mesh, {tensors.begin(), tensors.end()}, std::move(layout)};
   }
   std::vector<TensorSpec> shares;
   std::vector<DenseLayout::Part> parts;
@@ -102,13 +105,13 @@ absl::StatusOr<ServedTensors> ServeTensors(absl::Span<const TensorSpec> tensors,
                   std::make_move_iterator(own.end()));
   }
   return ServedTensors{
-      ranks, division.tensor_ranks(), std::move(shares),
+      mesh, std::move(shares),
       DenseLayout::OfBlocks(std::move(parts), std::move(blocks), options.partitions)};
 }
 
 DenseLayout LayoutOfRank(const ServedTensors& served, int rank) {
-  if (served.ranks == 1) return served.layout;
-  const size_t n = served.tensors.size() / served.ranks;
+  if (served.ranks() == 1) return served.layout;
+  const size_t n = served.tensors.size() / served.ranks();
   const absl::Span<const TensorSpec> own = absl::MakeConstSpan(served.tensors).subspan(rank * n, n);
   // Only its blocks depend on the options, so it can be made as ServeTensors made it.
   const DenseLayout layout = *DenseLayout::Create(own, {.block_bytes = kWholeTensors});

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/mesh/mesh.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/local_tensors.h"
 #include "common/partition/tensor_spec.h"
@@ -27,13 +28,15 @@ namespace muster {
 // too. With 2 stages whose head is tied to the embedding, rank 0 owns the embedding,
 // and rank 1, which has the head, pulls it, too.
 struct ServedTensors {
-  int ranks = 1;
-  int tensor_ranks = 1;
+  // The mesh of the ranks, along kModelAxes.
+  Mesh mesh;
   // The shares of rank 0, then those of rank 1, and so on (LocalTensors): of n tensors, rank r's
   // share of tensor i is number r · n + i. Of a single rank, the whole tensors.
   std::vector<TensorSpec> tensors;
   // Pieces of its blocks name `tensors`. Tensors have no offset in it unless there is one rank.
   DenseLayout layout;
+
+  int ranks() const { return mesh.world_size(); }
 };
 
 // The most ranks that may divide a model on servers.

@@ -64,7 +64,7 @@ void AppendElements(absl::Span<const TensorSpec> tensors, const DenseLayout::Blo
 
 class ServedLayoutTest : public ::testing::TestWithParam<ModelDivision> {
  protected:
-  const int ranks_ = GetParam().ranks();
+  const int ranks_ = GetParam().mesh.world_size();
   const ServedTensors served_ = ServeTensors(Tensors(), GetParam(), kSmallBlocks).value();
   const size_t n_ = served_.tensors.size() / ranks_;
 };
@@ -189,7 +189,7 @@ TEST(ServedTensorsTest, RefusesWhatCannotBeDivided) {
     const absl::Status many = ServeTensors(Tensors(), division, kSmallBlocks).status();
     EXPECT_TRUE(absl::IsInvalidArgument(many));
     EXPECT_THAT(many.message(),
-                HasSubstr(absl::StrCat(division.tensor_ranks(), " tensor ranks and ",
+                HasSubstr(absl::StrCat(division.mesh.size(Axis::kTensor), " tensor ranks and ",
                                        division.stages(), " pipeline stages")));
   }
 }

@@ -117,7 +117,7 @@ class DeviceJob : public ::testing::Test {
   // Returns what a rank has of the tensors.
   std::vector<TensorSpec> TensorsOf(int rank) const {
     return LocalTensors(job_->model->description().tensors,
-                        DivisionOf(*job_->schema, tensor_ranks()),
+                        DivisionOf(*job_->schema, MeshOf(spec_)),
                         rank / ranks_of_stage() * tensor_ranks() + rank % tensor_ranks())
         .value();
   }

@@ -34,8 +34,7 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(const v1::JobSpec& spec,
 }  // namespace
 
 std::vector<TensorSpec> TensorsOf(const v1::JobSpec& spec, uint32_t slot, const PreparedJob& job) {
-  return LocalTensors(job.model->description().tensors,
-                      DivisionOf(*job.schema, static_cast<int>(SizeAlong(Axis::kTensor, spec))),
+  return LocalTensors(job.model->description().tensors, DivisionOf(*job.schema, MeshOf(spec)),
                       MeshOf(spec).Position(static_cast<int>(slot), kModelAxes))
       .value();
 }

@@ -56,10 +56,11 @@ ModelSize SizeOf(const v1::JobSpec& spec) { return SizeOfModel(spec, SizeOfData(
 
 // Returns the tensors of the first tensor rank of a stage, which has the most.
 std::vector<TensorSpec> TensorsOf(const v1::JobSpec& spec, int stage) {
-  const auto ranks = static_cast<int>(SizeAlong(Axis::kTensor, spec));
-  const auto model = CreateModel(spec.model(), spec.compute(), DataOf(spec), ranks).value();
+  const auto model = CreateModel(spec.model(), spec.compute(), DataOf(spec), MeshOf(spec)).value();
   const ModelDivision division = PlannedDivision(spec, SizeOf(spec)).value();
-  return LocalTensors(model->description().tensors, division, stage * ranks).value();
+  return LocalTensors(model->description().tensors, division,
+                      division.mesh.Move(0, Axis::kPipeline, stage))
+      .value();
 }
 
 absl::StatusOr<DeviceOptions> OptionsOf(const v1::JobSpec& spec, int stage = 0) {

@@ -33,14 +33,14 @@ absl::Status CheckPlainCompute(const v1::ComputeSpec& compute) {
 absl::StatusOr<std::unique_ptr<const Model>> CreateModel(const v1::ModelSpec& spec,
                                                          const v1::ComputeSpec& compute,
                                                          const DatasetInfo& data,
-                                                         int tensor_ranks) {
+                                                         const Mesh& mesh) {
   if (spec.has_transformer()) {
-    return CreateTransformer(spec.transformer(), compute, data, tensor_ranks);
+    return CreateTransformer(spec.transformer(), compute, data, mesh);
   }
   MUSTER_RETURN_IF_ERROR(CheckPlainCompute(compute));
-  if (tensor_ranks > 1 && !spec.has_mlp()) {
+  if (const int ranks = mesh.size(kLayerAxes); ranks > 1 && !spec.has_mlp()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "parallelism.tensor is ", tensor_ranks,
+        "parallelism.tensor is ", ranks,
         "; only transformers and perceptrons can be divided among tensor ranks: leave it out."));
   }
   switch (spec.model_case()) {

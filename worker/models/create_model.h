@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "common/mesh/mesh.h"
 #include "worker/data/dataset.h"
 #include "worker/nn/model.h"
 
@@ -21,12 +22,13 @@ class ModelSpec;
 // `compute` says, or the data lacks what the model reads (the message names the field or what is
 // missing, its value, and the remedy).
 //
-// Of several tensor ranks, each computes its part of the model with its shares of the description's
-// tensors (LocalTensors), which are whole. InvalidArgument: the model cannot be divided among them.
+// The ranks of a layer of the job's mesh each compute their part of the model with their shares of
+// the description's tensors (LocalTensors), which are whole. InvalidArgument: the model cannot be
+// divided among them.
 absl::StatusOr<std::unique_ptr<const Model>> CreateModel(const v1::ModelSpec& spec,
                                                          const v1::ComputeSpec& compute,
                                                          const DatasetInfo& data,
-                                                         int tensor_ranks = 1);
+                                                         const Mesh& mesh = {});
 
 // Tokens that the model reads, before each label or in each sequence, for DatasetOptions::context;
 // 0 for models that read no text, and for specifications that CreateModel refuses.

@@ -25,12 +25,12 @@ namespace {
 class Transformer final : public Model, private UnitBoundaries {
  public:
   // Computes in `type`: f32, bf16 or f16.
-  Transformer(const TransformerShape& shape, int tensor_ranks, DType type, Recompute recompute,
+  Transformer(const TransformerShape& shape, const Mesh& mesh, DType type, Recompute recompute,
               std::unique_ptr<const TransformerBackend> backend)
       : shape_(shape),
         type_(type),
         backend_(std::move(backend)),
-        units_(shape, tensor_ranks, recompute, backend_->rotary_table()),
+        units_(shape, mesh, recompute, backend_->rotary_table()),
         boundary_(shape) {
     description_.tensors = units_.tensors().specs;
     for (const int matrix : Matrices(units_.tensors())) {
@@ -249,7 +249,8 @@ class Transformer final : public Model, private UnitBoundaries {
   ModelDescription description_;  // Const after construction.
 };
 
-absl::Status CheckDivisible(const TransformerShape& shape, int tensor_ranks) {
+absl::Status CheckDivisible(const TransformerShape& shape, const Mesh& mesh) {
+  const int ranks = mesh.size(Axis::kTensor);
   const struct {
     absl::string_view what;
     int64_t number;
@@ -261,27 +262,26 @@ absl::Status CheckDivisible(const TransformerShape& shape, int tensor_ranks) {
        "set model.transformer.pad_vocabulary_to"},
   };
   for (const auto& [what, number, remedy] : divided) {
-    if (number % tensor_ranks == 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat("parallelism.tensor is ", tensor_ranks,
+    if (number % ranks == 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat("parallelism.tensor is ", ranks,
                                                    ", which does not divide the model's ", number,
                                                    " ", what, "; ", remedy, "."));
   }
-  return LocalTensors(MakeTransformerTensors(shape).specs, {Mesh({.tensor = tensor_ranks})}, 0)
-      .status();
+  return LocalTensors(MakeTransformerTensors(shape).specs, {mesh.Only(kLayerAxes)}, 0).status();
 }
 
 }  // namespace
 
-std::unique_ptr<const Model> MakeTransformer(const TransformerShape& shape, int tensor_ranks,
+std::unique_ptr<const Model> MakeTransformer(const TransformerShape& shape, const Mesh& mesh,
                                              DType type, Recompute recompute,
                                              std::unique_ptr<const TransformerBackend> backend) {
-  return std::make_unique<Transformer>(shape, tensor_ranks, type, recompute, std::move(backend));
+  return std::make_unique<Transformer>(shape, mesh, type, recompute, std::move(backend));
 }
 
 absl::StatusOr<std::unique_ptr<const Model>> CreateTransformer(const v1::TransformerSpec& spec,
                                                                const v1::ComputeSpec& compute,
                                                                const DatasetInfo& data,
-                                                               int tensor_ranks) {
+                                                               const Mesh& mesh) {
   if (data.vocabulary == 0 || data.labels_per_example <= 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("model.transformer reads sequences of tokens, but the data have ",
@@ -293,12 +293,11 @@ absl::StatusOr<std::unique_ptr<const Model>> CreateTransformer(const v1::Transfo
         "model.transformer.context is ", shape.context, ", but the data was opened with ",
         data.context, " tokens a sequence; open it with RequiredContext of the model."));
   }
-  MUSTER_RETURN_IF_ERROR(CheckDivisible(shape, tensor_ranks));
+  MUSTER_RETURN_IF_ERROR(CheckDivisible(shape, mesh));
   const DType type = ActivationType(compute);
   const Recompute recompute = ResolveRecompute(compute);
-  const TransformerShape local = tensor_ranks == 1 ? shape : ShapeOfRank(shape, tensor_ranks);
-  return MakeTransformer(shape, tensor_ranks, type, recompute,
-                         std::make_unique<HostBackend>(local, type, recompute));
+  return MakeTransformer(shape, mesh, type, recompute,
+                         std::make_unique<HostBackend>(ShapeOfRank(shape, mesh), type, recompute));
 }
 
 }  // namespace muster

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/compute/activation_layout.h"
+#include "common/mesh/mesh.h"
 #include "common/tensor/dtype.h"
 #include "worker/data/dataset.h"
 #include "worker/nn/model.h"
@@ -25,13 +26,13 @@ class TransformerSpec;
 absl::StatusOr<std::unique_ptr<const Model>> CreateTransformer(const v1::TransformerSpec& spec,
                                                                const v1::ComputeSpec& compute,
                                                                const DatasetInfo& data,
-                                                               int tensor_ranks);
+                                                               const Mesh& mesh);
 
 // Returns the same of a shape, computed in `type` (f32, bf16 or f16) by `backend`, which is made
-// for them. Of `tensor_ranks` above 1, the parameters and gradients of its passes are the shares of
-// the rank in LayerContext::tensor_group (LocalTensors of the description's, which are whole), and
-// the backend is for ShapeOfRank(shape, tensor_ranks).
-std::unique_ptr<const Model> MakeTransformer(const TransformerShape& shape, int tensor_ranks,
+// for them. Where the mesh has several tensor ranks, the parameters and gradients of its passes are
+// the shares of the rank in LayerContext::tensor_group (LocalTensors of the description's, which
+// are whole), and the backend is for ShapeOfRank(shape, mesh).
+std::unique_ptr<const Model> MakeTransformer(const TransformerShape& shape, const Mesh& mesh,
                                              DType type, Recompute recompute,
                                              std::unique_ptr<const TransformerBackend> backend);
 

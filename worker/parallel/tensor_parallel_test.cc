@@ -71,9 +71,9 @@ Batch RandomBatch(const TransformerShape& shape, int64_t sequences) {
 
 std::unique_ptr<const Model> ModelOf(const TransformerShape& shape, int ranks, DType type,
                                      Recompute recompute) {
-  return MakeTransformer(shape, ranks, type, recompute,
-                         std::make_unique<HostBackend>(
-                             ranks == 1 ? shape : ShapeOfRank(shape, ranks), type, recompute));
+  const Mesh mesh({.tensor = ranks});
+  return MakeTransformer(shape, mesh, type, recompute,
+                         std::make_unique<HostBackend>(ShapeOfRank(shape, mesh), type, recompute));
 }
 
 struct Results {

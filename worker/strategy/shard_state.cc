@@ -67,14 +67,13 @@ absl::StatusOr<std::unique_ptr<ShardState>> ShardState::Create(
 absl::StatusOr<ShardState::Parts> ShardState::MakeParts(const v1::TablesSchema& schema,
                                                         const MeshPosition& shard) {
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
-  const int tensor_ranks = shard.size(Axis::kTensor);
   const int stages = shard.size(Axis::kPipeline);
   if (shard.size(kModelAxes) > 1 && schema.sparse_size() > 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a job with ", tensor_ranks, " tensor ranks in ", stages,
+        absl::StrCat("a job with ", shard.size(kLayerAxes), " tensor ranks in ", stages,
                      " stages has sparse tables, which neither tensor ranks nor stages divide"));
   }
-  if (const int divided = DivisionOf(schema, tensor_ranks).stages(); divided != stages) {
+  if (const int divided = MeshOf(schema).size(Axis::kPipeline); divided != stages) {
     return absl::InvalidArgumentError(absl::StrCat("a rank holds a shard of one of ", stages,
                                                    " stages, but the schema's tensors are divided "
                                                    "among ",
@@ -354,10 +353,10 @@ double ShardState::SquaredNormOfAll(const GradientSums& sums) const {
   const double mean = MeanScale(1, sums.examples);
   const std::vector<absl::Span<const double>> cells = CellsByShard(sums.cells);
   double squared = 0;
-  for (const int tensor_rank : shard_.mesh.Group(0, Axis::kTensor)) {
+  for (const int first_stage : shard_.mesh.Group(0, kLayerAxes)) {
     // Norms of blocks of all stages by unit, which is the order of one stage alone.
     std::vector<std::pair<uint32_t, double>> blocks;
-    for (const int stage : shard_.mesh.Group(tensor_rank, Axis::kPipeline)) {
+    for (const int stage : shard_.mesh.Group(first_stage, Axis::kPipeline)) {
       std::vector<absl::Span<const double>> of_rank;
       for (const int shard : shard_.mesh.Group(stage, Axis::kShard))
         of_rank.push_back(cells[shard]);

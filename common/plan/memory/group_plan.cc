@@ -5,7 +5,7 @@
 
 #include "common/job/job_road.h"
 #include "common/mesh/job_mesh.h"
-#include "common/partition/gradient_axes.h"
+#include "common/partition/local_tensors.h"
 #include "common/partition/tensor_spec.h"
 #include "common/plan/memory/rows_memory.h"
 #include "common/transport/shared_memory/group_memory.h"
@@ -29,7 +29,7 @@ std::set<int> SharedGradientGroups(const v1::JobSpec& spec, const ModelSize& mod
       sizes.insert(elements.ranks);
     }
   }
-  sizes.erase(static_cast<int>(SizeAlong(Axis::kTensor, spec)));
+  sizes.erase(static_cast<int>(SizeAlong(kLayerAxes, spec)));
   return sizes;
 }
 

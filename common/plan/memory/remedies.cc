@@ -125,8 +125,7 @@ std::string RowsToServers(v1::JobSpec& spec) {
 }
 
 std::string AllToServers(v1::JobSpec& spec) {
-  const bool divides = SizeAlong(Axis::kTensor, spec) > 1 || spec.parallelism().pipeline() > 1;
-  if (!TrainsByAllReduce(spec) || divides) return "";
+  if (!TrainsByAllReduce(spec) || SizeAlong(kModelAxes, spec) > 1) return "";
   spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
   spec.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
   if (spec.parallelism().zero().stage() == 0) return "update.dense PARAMETER_SERVER";

@@ -96,7 +96,7 @@ uint64_t BoundaryBytes(const v1::JobSpec& spec, absl::Span<const TensorSpec> ten
   const v1::TransformerSpec& transformer = spec.model().transformer();
   uint64_t rows = std::min(examples * transformer.context(), kMostActivationRows);
   if (DividesTokens(spec)) {
-    const auto of_each = CeilDivide<uint64_t>(rows, SizeAlong(Axis::kTensor, spec));
+    const auto of_each = CeilDivide<uint64_t>(rows, SizeAlong(kLayerAxes, spec));
     const uint64_t before = std::min(rows, static_cast<uint64_t>(rank) * of_each);
     rows = std::min(of_each, rows - before);
   }

@@ -37,9 +37,9 @@ absl::Status TooMany(absl::string_view field, uint64_t value, absl::string_view 
 // tensors that cannot be divided, of which the job leaves out the size.
 absl::StatusOr<std::vector<TensorSpec>> FirstShares(const v1::JobSpec& spec,
                                                     const ModelSize& model) {
-  const uint32_t ranks = SizeAlong(Axis::kTensor, spec);
-  absl::StatusOr<std::vector<TensorSpec>> shares =
-      LocalTensors(model.tensors, {Mesh({.tensor = static_cast<int>(ranks)})}, /*rank=*/0);
+  const Mesh mesh = MeshOf(spec).Only(kLayerAxes);
+  const int ranks = mesh.world_size();
+  absl::StatusOr<std::vector<TensorSpec>> shares = LocalTensors(model.tensors, {mesh}, /*rank=*/0);
   if (shares.ok()) return shares;
   const absl::Status& status = shares.status();
   return absl::InvalidArgumentError(

@@ -19,10 +19,8 @@ constexpr uint32_t kMostSlots = 1 << 16;
 
 // Returns the mesh of the slots, of which data ranks left over are none. REQUIRES: ValidateSchema.
 Mesh MeshOfSlots(const v1::OpenTablesRequest& request) {
-  const auto stages = static_cast<int>(std::max(1u, request.schema().pipeline()));
-  const auto tensor = static_cast<int>(std::max(1u, request.schema().tensor_ranks()));
-  const int data_ranks = static_cast<int>(request.slots()) / (stages * tensor);
-  return Mesh({.pipeline = stages, .replica = std::max(1, data_ranks), .tensor = tensor});
+  const Mesh model = MeshOf(request.schema());
+  return model.WithReplicas(std::max(1, static_cast<int>(request.slots()) / model.world_size()));
 }
 
 absl::Status ValidateUpdate(const v1::OpenTablesRequest& request) {

@@ -18,10 +18,9 @@ static_assert(2 * sizeof(DeviceAdamStep) <= kDeviceRecordBytes);
 
 ActivationRequest DeviceActivations(const TransformerShape& shape,
                                     const DeviceComputeOptions& options) {
-  const int ranks = options.tensor_ranks;
-  ActivationRequest activations = ActivationRequestOf(
-      ranks == 1 ? shape : ShapeOfRank(shape, ranks), options.type, options.recompute);
-  activations.tensor_ranks = ranks;
+  ActivationRequest activations =
+      ActivationRequestOf(ShapeOfRank(shape, options.mesh), options.type, options.recompute);
+  activations.tensor_ranks = options.mesh.size(Axis::kTensor);
   activations.sequence_parallel = options.sequence_parallel;
   SetUnits(shape.layers, options.chunks[0], activations);
   activations.split_backward = options.split_backward;

@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "common/kernels/device/device_optimizer.h"
+#include "common/mesh/mesh.h"
 #include "common/partition/tensor_spec.h"
 #include "common/plan/device/device_memory_layout.h"
 #include "common/tensor/dtype.h"
@@ -35,9 +36,9 @@ struct DeviceComputeOptions {
   // The largest micro-batch.
   int64_t sequences = 0;
   int64_t length = 0;
-  // The ranks that compute the transformer together, and whether they share out rows where no rank
-  // needs all of them.
-  int tensor_ranks = 1;
+  // The mesh of the ranks that compute the transformer together, and whether those of a layer share
+  // out rows where no rank needs all of them.
+  Mesh mesh;
   bool sequence_parallel = false;
   // The shape of a stage: the units of each of its chunks, the micro-batches of one
   // chunk that may be between forward and backward, whether they have backward in two actions, and

@@ -22,7 +22,7 @@ namespace {
 // Returns the number of NCCL's communicators that tensor ranks have in the group: one of all, and
 // one of those that have a key-value head in common, if some but not all have.
 int TensorCommunicators(const DeviceOptions& options) {
-  const int ranks = options.compute.tensor_ranks;
+  const int ranks = options.compute.mesh.size(Axis::kTensor);
   if (ranks == 1) return 0;
   return options.shape.kv_heads > 1 && options.shape.kv_heads < ranks ? 2 : 1;
 }
@@ -254,7 +254,7 @@ absl::Status DeviceShard::Read(ShardState& state) {
 }
 
 absl::Status DeviceShard::EndPasses() {
-  if (options_.compute.tensor_ranks > 1) MUSTER_RETURN_IF_ERROR(passes_->AwaitCalls());
+  if (options_.compute.mesh.size(kLayerAxes) > 1) MUSTER_RETURN_IF_ERROR(passes_->AwaitCalls());
   return passes_->stream().status();
 }
 

@@ -83,13 +83,15 @@ class Builder {
 
 }  // namespace
 
-TransformerShape ShapeOfRank(const TransformerShape& shape, int tensor_ranks) {
+TransformerShape ShapeOfRank(const TransformerShape& shape, const Mesh& mesh) {
+  const int ranks = mesh.size(Axis::kTensor);
   TransformerShape local = shape;
+  if (ranks == 1) return local;
   local.head_columns = shape.head_dim();
-  local.heads = shape.heads / tensor_ranks;
-  local.kv_heads = std::max<int64_t>(1, shape.kv_heads / tensor_ranks);
-  local.feed_forward = shape.feed_forward / tensor_ranks;
-  local.vocabulary = shape.vocabulary_rows() / tensor_ranks;
+  local.heads = shape.heads / ranks;
+  local.kv_heads = std::max<int64_t>(1, shape.kv_heads / ranks);
+  local.feed_forward = shape.feed_forward / ranks;
+  local.vocabulary = shape.vocabulary_rows() / ranks;
   local.padded_vocabulary = 0;
   return local;
 }

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "common/mesh/mesh.h"
 #include "common/partition/tensor_spec.h"
 #include "worker/nn/transformer/transformer_shape.h"
 
@@ -47,10 +48,11 @@ struct TransformerTensors {
   int head = kNoTensor;  // head.weight [V, C]; tied to embedding.weight unless it has its own
 };
 
-// Returns the shape of what one of `tensor_ranks` ranks computes, whose tensors are its shares of
-// MakeTransformerTensors(shape): its heads, its part of the feed-forward width, and its rows of the
-// vocabulary, all of which count as tokens. REQUIRES: the tensors can be divided (LocalTensors).
-TransformerShape ShapeOfRank(const TransformerShape& shape, int tensor_ranks);
+// Returns the shape of what each rank of a mesh computes. Of several tensor ranks, its tensors are
+// the rank's shares of MakeTransformerTensors(shape): its heads, its part of the feed-forward
+// width, and its rows of the vocabulary, all of which count as tokens. REQUIRES: the tensors can be
+// divided (LocalTensors).
+TransformerShape ShapeOfRank(const TransformerShape& shape, const Mesh& mesh);
 
 // A pure function. Units: 0 is the embedding, 1 + l is block l, the last is norm and head.
 TransformerTensors MakeTransformerTensors(const TransformerShape& shape);

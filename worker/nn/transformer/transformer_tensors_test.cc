@@ -76,7 +76,8 @@ TEST(TransformerTensorsTest, SharesOfRanksAreThoseOfTheirShape) {
   gpt2.padded_vocabulary = 50304;
   for (const TransformerShape& shape : {gpt2, TinyLlama()}) {
     for (const int ranks : {2, 4}) {
-      const TransformerTensors of_shape = MakeTransformerTensors(ShapeOfRank(shape, ranks));
+      const TransformerTensors of_shape =
+          MakeTransformerTensors(ShapeOfRank(shape, Mesh({.tensor = ranks})));
       for (int rank = 0; rank < ranks; ++rank) {
         const std::vector<TensorSpec> shares =
             LocalTensors(MakeTransformerTensors(shape).specs, {Mesh({.tensor = ranks})}, rank)

@@ -17,9 +17,9 @@ void* BranchGradientOf(const TransformerArrays& arrays, int unit) {
 
 }  // namespace
 
-TransformerUnits::TransformerUnits(const TransformerShape& shape, int tensor_ranks,
+TransformerUnits::TransformerUnits(const TransformerShape& shape, const Mesh& mesh,
                                    Recompute recompute, const float* rotary_table)
-    : shape_(tensor_ranks == 1 ? shape : ShapeOfRank(shape, tensor_ranks)),
+    : shape_(ShapeOfRank(shape, mesh)),
       recompute_(recompute),
       tensors_(MakeTransformerTensors(shape)),
       embedding_(shape_),

@@ -36,8 +36,8 @@ class TransformerUnits {
  public:
   // `rotary_table`: FillRotaryTable's, [context, D], in the memory of the ops; outlives this; null
   // without rotary positions.
-  // `tensor_ranks`: the ranks of context.group in every pass; 1: there is no group.
-  TransformerUnits(const TransformerShape& shape, int tensor_ranks, Recompute recompute,
+  // `mesh`: its tensor ranks are those of context.group in every pass; one: there is no group.
+  TransformerUnits(const TransformerShape& shape, const Mesh& mesh, Recompute recompute,
                    const float* rotary_table);
 
   // Returns the whole tensors of the transformer.

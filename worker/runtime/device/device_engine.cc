@@ -59,7 +59,7 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeDeviceEngine(const v1::JobSpec& 
                                                              DeviceEngineParts parts) {
   const DeviceComputeOptions& compute = options.compute;
   std::unique_ptr<const Model> model =
-      MakeTransformer(options.shape, compute.tensor_ranks, compute.type, compute.recompute,
+      MakeTransformer(options.shape, compute.mesh, compute.type, compute.recompute,
                       std::make_unique<DeviceBackend>(options.shape, parts.passes));
   std::unique_ptr<DeviceSliceOps> order;
   std::shared_ptr<StageLinks> links;

@@ -284,9 +284,9 @@ TEST_P(DeviceEnginesTest, GradientsThatAreCopiedAreZeroedOnceBetweenSteps) {
 TEST_P(DeviceEnginesTest, BackwardInTwoActionsIsRefused) {
   const auto strategy = MakeReplica();
   ASSERT_EQ(JoinAlone(*strategy, absl::nullopt), absl::OkStatus());
-  const std::unique_ptr<const Model> model = MakeTransformer(
-      options_.shape, /*tensor_ranks=*/1, options_.compute.type, options_.compute.recompute,
-      std::make_unique<DeviceBackend>(options_.shape, *strategy.passes()));
+  const std::unique_ptr<const Model> model =
+      MakeTransformer(options_.shape, Mesh(), options_.compute.type, options_.compute.recompute,
+                      std::make_unique<DeviceBackend>(options_.shape, *strategy.passes()));
   StepExecutor executor(spec_, *model, *strategy,
                         {.stage = ModelStage{.shape = {.order = StageOrder::kZeroBubble},
                                              .sizes = {options_.shape.units()}}});

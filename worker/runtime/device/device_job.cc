@@ -26,7 +26,7 @@ absl::StatusOr<DeviceOptions> DeviceOptionsFor(const v1::JobSpec& spec, const Da
   options.compute.recompute = ResolveRecompute(spec.compute());
   options.compute.sequences = LargestMicroBatch(spec);
   options.compute.length = data.context;
-  options.compute.tensor_ranks = static_cast<int>(SizeAlong(Axis::kTensor, spec));
+  options.compute.mesh = MeshOf(spec).Only(kModelAxes);
   options.compute.sequence_parallel = DividesTokens(spec);
   options.compute.optimizer = OptimizerPlace::kElsewhere;
   options.seed = spec.seed();

@@ -53,8 +53,7 @@ absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec
                                                                int64_t vocabulary, Place place) {
   const DatasetInfo data = SequencesFor(spec, vocabulary);
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const Model> model,
-                          CreateModel(spec.model(), spec.compute(), data,
-                                      static_cast<int>(SizeAlong(Axis::kTensor, spec))));
+                          CreateModel(spec.model(), spec.compute(), data, MeshOf(spec)));
   v1::TablesSchema schema =
       MakeTablesSchema(model->description(), spec, /*total_steps=*/spec.stop().steps());
   MUSTER_RETURN_IF_ERROR(DivideLayers(spec, vocabulary, schema));
@@ -77,10 +76,9 @@ absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec
   const ModelStage stage =
       StageOfJob(spec, schema, model->description().units, shard.at(Axis::kPipeline));
   TakeStage(stage, options.compute);
-  MUSTER_ASSIGN_OR_RETURN(
-      rank->tensors_,
-      LocalTensors(model->description().tensors, DivisionOf(schema, shard.size(Axis::kTensor)),
-                   shard.at(kModelAxes)));
+  MUSTER_ASSIGN_OR_RETURN(rank->tensors_,
+                          LocalTensors(model->description().tensors, DivisionOf(schema, shard.mesh),
+                                       shard.at(kModelAxes)));
   rank->type_ = options.compute.type;
   rank->divided_ = ZeroStage(spec) > 0;
   ShardedDependencies dependencies;

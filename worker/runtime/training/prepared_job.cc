@@ -66,9 +66,8 @@ absl::Status OpenData(const v1::JobSpec& spec, const std::string& preparation, P
   MUSTER_ASSIGN_OR_RETURN(job.validation, OpenDataset(spec.validation(), options));
   MUSTER_RETURN_IF_ERROR(CheckFit(info, job.validation->info()));
   // Finds labels for which the model has no class.
-  MUSTER_RETURN_IF_ERROR(CreateModel(spec.model(), spec.compute(), job.validation->info(),
-                                     static_cast<int>(SizeAlong(Axis::kTensor, spec)))
-                             .status());
+  MUSTER_RETURN_IF_ERROR(
+      CreateModel(spec.model(), spec.compute(), job.validation->info(), MeshOf(spec)).status());
   job.evaluated = {.training = 0, .held_out = job.validation->info().examples};
   return absl::OkStatus();
 }
@@ -105,8 +104,7 @@ absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec, const DataPositi
   job.begin = begin;
   MUSTER_RETURN_IF_ERROR(OpenData(spec, preparation, job));
   const DatasetInfo& info = job.dataset->info();
-  MUSTER_ASSIGN_OR_RETURN(job.model, CreateModel(spec.model(), spec.compute(), info,
-                                                 static_cast<int>(SizeAlong(Axis::kTensor, spec))));
+  MUSTER_ASSIGN_OR_RETURN(job.model, CreateModel(spec.model(), spec.compute(), info, MeshOf(spec)));
   MUSTER_ASSIGN_OR_RETURN(
       job.total_steps,
       TotalSteps(spec.stop(), {job.split.training, info.context}, spec.batch_size(), begin));

@@ -38,7 +38,7 @@ size_t MostMessageBytes(const v1::JobSpec& spec, const PreparedJob& job, const M
     // The last ranks of a layer may have fewer tokens of the largest batch than of a smaller one:
     // of 25 tokens four ranks have 7, 7, 7 and 4, of 20 they have 5 each. So all have room for the
     // most.
-    batch.tokens.resize(RoundUp<size_t>(batch.tokens.size(), SizeAlong(Axis::kTensor, spec)));
+    batch.tokens.resize(RoundUp<size_t>(batch.tokens.size(), SizeAlong(kLayerAxes, spec)));
     batch.examples = 1;
   }
   size_t most = 0;

@@ -117,10 +117,10 @@ absl::StatusOr<ParameterServerStrategy::Share> ParameterServerStrategy::ShareOf(
   for (int stage = 0; stage < mesh.Position(slot, Axis::kPipeline); ++stage) {
     share.first_unit += static_cast<int>(schema.pipeline_layers(stage));
   }
-  const auto tensors = static_cast<ptrdiff_t>(served.tensors.size()) / served.ranks;
+  const auto tensors = static_cast<ptrdiff_t>(served.tensors.size()) / served.ranks();
   const auto own = served.tensors.begin() + rank * tensors;
   share.tables.tensors.assign(own, own + tensors);
-  if (served.ranks > 1) share.joined = std::move(served.layout);
+  if (served.ranks() > 1) share.joined = std::move(served.layout);
   return share;
 }
 

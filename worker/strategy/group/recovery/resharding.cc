@@ -160,7 +160,7 @@ absl::Status SendFormerShard(Communicator& world, int root, const FormerShard& f
     }
     MUSTER_RETURN_IF_ERROR(
         world.Run(Broadcast(root, absl::MakeSpan(buffer), options.timeout, "former shards")));
-    if (former.shard.at(Axis::kTensor) != to.shard().at(Axis::kTensor)) continue;
+    if (former.shard.at(kModelAxes) != to.shard().at(kModelAxes)) continue;
     const float* next = buffer.data();
     for (const Piece& piece : call) {
       TakePiece(piece, next, steps[piece.block], to.owned_blocks(), values);

@@ -176,7 +176,7 @@ absl::Status ShardRecovery::MakeNewShards(Communicator& world, const RecoveryPla
   ForgetSums();
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<ShardState> state, shard_.MakeState(shard));
   std::vector<DenseLayout> layouts;
-  for (const int rank : shard.mesh.Group(0, Axis::kTensor)) {
+  for (const int rank : shard.mesh.Group(0, kModelAxes)) {
     MUSTER_ASSIGN_OR_RETURN(DenseLayout layout, shard_.LayoutOf(shard.Of(rank)));
     layouts.push_back(std::move(layout));
   }
@@ -190,7 +190,7 @@ absl::Status ShardRecovery::MakeNewShards(Communicator& world, const RecoveryPla
       sent.push_back(source);
     }
     MUSTER_RETURN_IF_ERROR(SendFormerShard(world, plan.former[coordinate],
-                                           {former, layouts[former.at(Axis::kTensor)]}, source,
+                                           {former, layouts[former.at(kModelAxes)]}, source,
                                            {.timeout = kTransferTimeout}, *state));
   }
   MUSTER_RETURN_IF_ERROR(SendFormerRows(world, sent, {.timeout = kTransferTimeout}, *state));
