@@ -42,7 +42,6 @@ std::vector<Refusal> Resident(const v1::JobSpec& spec) {
   const std::string& optimizer = spec.optimizer().name();
   const v1::UpdateSpec& update = spec.update();
   const v1::ZeroSpec& zero = spec.parallelism().zero();
-  const bool divides_state = zero.stage() > 0 || spec.parallelism().tensor() > 1;
   return {
       {optimizer != "adam" && optimizer != "adamw", "optimizer.name",
        absl::StrCat("\"", optimizer, "\""),
@@ -64,12 +63,6 @@ std::vector<Refusal> Resident(const v1::JobSpec& spec) {
        "slice that a device steps: leave it out, and set checkpoint.every_steps, since the job "
        "goes "
        "back to its last checkpoint when it loses a worker; or take compute.device CPU"},
-      {spec.min_workers() > 0 && spec.min_workers() < spec.workers() && divides_state,
-       "min_workers", absl::StrCat(spec.min_workers()),
-       "but compute.device is CUDA, where ranks that divide the parameters "
-       "(parallelism.zero.stage, "
-       "parallelism.tensor) cannot divide them anew in this version: leave it out, or take "
-       "parallelism.zero.stage 0 without parallelism.tensor, or compute.device CPU"},
   };
 }
 

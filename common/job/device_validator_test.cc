@@ -73,20 +73,6 @@ INSTANTIATE_TEST_SUITE_P(
                AllOf(HasSubstr("parallelism.zero.offload is OPTIMIZER_STATE; but compute.device "
                                "is CUDA"),
                      HasSubstr("leave it out"))},
-        BadJob{"FewerShards",
-               [](v1::JobSpec& s) {
-                 OnDevicesInParallel(s).mutable_zero()->set_stage(2);
-                 s.set_min_workers(1);
-               },
-               AllOf(HasSubstr("min_workers is 1; but compute.device is CUDA"),
-                     HasSubstr("take parallelism.zero.stage 0"))},
-        BadJob{"FewerTensorGroups",
-               [](v1::JobSpec& s) {
-                 OnDevicesInParallel(s).set_tensor(2);
-                 s.set_workers(4);
-                 s.set_min_workers(2);
-               },
-               HasSubstr("min_workers is 2; but compute.device is CUDA")},
         BadJob{"ShardsOnServers",
                [](v1::JobSpec& s) { OnDevicesWithServers(s).mutable_zero()->set_stage(3); },
                AllOf(HasSubstr("parallelism.zero.stage is 3; but compute.device is CUDA and "
@@ -105,12 +91,16 @@ TEST(DeviceValidatorTest, TakesWhatDevicesDo) {
   const auto expect_taken = [](void (*change)(v1::ParallelismSpec&)) {
     v1::JobSpec spec = SmallJob();
     change(OnDevicesInParallel(spec));
+    spec.set_workers(4);
     spec.set_min_workers(2);
     EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
   };
   expect_taken([](v1::ParallelismSpec&) {});
   expect_taken([](v1::ParallelismSpec& parallelism) { parallelism.mutable_zero()->set_stage(3); });
-  expect_taken([](v1::ParallelismSpec& parallelism) { parallelism.set_tensor(2); });
+  expect_taken([](v1::ParallelismSpec& parallelism) {
+    parallelism.set_tensor(2);
+    parallelism.mutable_zero()->set_stage(1);
+  });
   v1::JobSpec on_servers = SmallJob();
   OnDevicesWithServers(on_servers);
   on_servers.mutable_optimizer()->set_name("sgd");

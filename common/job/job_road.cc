@@ -35,7 +35,6 @@ bool LossIsFinal(const v1::JobSpec& spec) {
     return true;
   }
   if (!RanksDivideState(spec, spec.workers())) return false;
-  if (spec.compute().device() == v1::ComputeSpec::CUDA) return true;
   return SizeAlong(Axis::kReplica, spec) == 1 && spec.parallelism().zero().redundancy() == 0;
 }
 

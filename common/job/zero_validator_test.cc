@@ -318,7 +318,7 @@ TEST(ZeroValidatorTest, LossesAreFinalWhereNobodyElseHasTheSlice) {
   Zero(spec).set_shard(2);
   EXPECT_FALSE(LossIsFinal(spec)) << "replicas have the slice";
   OnDevices(spec);
-  EXPECT_TRUE(LossIsFinal(spec)) << "which devices do not give away";
+  EXPECT_FALSE(LossIsFinal(spec)) << "on devices, too";
   EXPECT_TRUE(LossIsFinal(HybridJob()));
   EXPECT_FALSE(LossIsFinal(SmallJob()));
 }

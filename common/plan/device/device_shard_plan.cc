@@ -31,16 +31,14 @@ std::vector<TensorSpec> TensorsReadOnDevices(absl::Span<const TensorSpec> tensor
   return read;
 }
 
-absl::StatusOr<DeviceShardExtents> PlanDeviceShard(const v1::JobSpec& spec,
+absl::StatusOr<DeviceShardExtents> PlanDeviceShard(const v1::JobSpec& spec, uint32_t shards,
                                                    absl::Span<const TensorSpec> tensors,
                                                    DType type) {
-  const uint32_t shards = SizeAlong(Axis::kShard, spec);
-  MUSTER_ASSIGN_OR_RETURN(
-      const ShardedMemory memory,
-      PlanShardedMemory(tensors, {.stage = ZeroStage(spec),
-                                  .shards = shards,
-                                  .replicas = SizeAlong(kDataAxes, spec) / shards,
-                                  .kept_bytes = KeptGatheredBytes(spec)}));
+  MUSTER_ASSIGN_OR_RETURN(const ShardedMemory memory,
+                          PlanShardedMemory(tensors, {.stage = ZeroStage(spec),
+                                                      .shards = shards,
+                                                      .replicas = SizeAlong(Axis::kReplica, spec),
+                                                      .kept_bytes = KeptGatheredBytes(spec)}));
   DeviceShardExtents shard;
   shard.weights = memory.weight_slices / sizeof(float);
   shard.sums = memory.gradient_sums / sizeof(float);

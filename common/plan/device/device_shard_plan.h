@@ -1,6 +1,7 @@
 #ifndef MUSTER_COMMON_PLAN_DEVICE_DEVICE_SHARD_PLAN_H_
 #define MUSTER_COMMON_PLAN_DEVICE_DEVICE_SHARD_PLAN_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,9 +21,9 @@ class JobSpec;
 std::vector<TensorSpec> TensorsReadOnDevices(absl::Span<const TensorSpec> tensors, DType type);
 
 // Returns what a rank has on its device of a transformer that computes in `type` and whose
-// parameters ranks divide as the job says. InvalidArgument: the tensors cannot be laid out.
-// REQUIRES: the job has a ZeRO stage (common/mesh/job_mesh.h).
-absl::StatusOr<DeviceShardExtents> PlanDeviceShard(const v1::JobSpec& spec,
+// parameters `shards` ranks divide as the job says. InvalidArgument: the tensors cannot be laid
+// out. REQUIRES: the job has a ZeRO stage (common/mesh/job_mesh.h).
+absl::StatusOr<DeviceShardExtents> PlanDeviceShard(const v1::JobSpec& spec, uint32_t shards,
                                                    absl::Span<const TensorSpec> tensors,
                                                    DType type);
 

@@ -54,7 +54,8 @@ DeviceMemoryBytes PlanDeviceBytes(const v1::JobSpec& spec, const ModelSize& mode
   extents.optimizer_here = spec.update().dense() == v1::UpdateSpec::ALL_REDUCE;
   if (ZeroStage(spec) > 0) {
     // The tensors of a job that is admitted can be laid out.
-    const auto shard = PlanDeviceShard(spec, model.tensors, extents.activations.type);
+    const auto shard =
+        PlanDeviceShard(spec, SmallestShardGroup(spec), model.tensors, extents.activations.type);
     if (shard.ok()) extents.shard = *shard;
   }
   return PlanDeviceMemory(extents);

@@ -184,5 +184,15 @@ TEST(ZeroPlanTest, DevicesHaveSlicesUnderStages) {
   EXPECT_EQ(ByName(groups.device).at("NCCL's own"), 1024 * kMiB) << "a group of replicas, too";
 }
 
+TEST(ZeroPlanTest, DevicesArePlannedForTheFewestRanksThatDivideAnew) {
+  const std::string on_device = " compute { device: CUDA }";
+  MemoryPlan least = PlanOf(Gpt(absl::StrCat(ZeroStageIs(3, 2), on_device)));
+  MemoryPlan plan = PlanOf(Gpt(absl::StrCat(ZeroStageIs(3, 4), " min_workers: 2", on_device)));
+  for (const char* name : {"slice of parameters", "slice of optimizer state"}) {
+    EXPECT_EQ(ByName(plan.device).at(name), ByName(least.device).at(name)) << name;
+    EXPECT_EQ(ByName(plan.worker).at(name), ByName(least.worker).at(name)) << name;
+  }
+}
+
 }  // namespace
 }  // namespace muster

@@ -55,9 +55,6 @@ struct TokenFileSummary {
   uint64_t trained_tokens = 0;
 };
 
-// Whether a model is to learn to predict a token.
-enum class Trained { kNo, kYes };
-
 // Writes a token file as a stream, with only one chunk in memory. The file gets its name when it is
 // complete (common/files/output_file.h, whose errors these are). Not thread-safe.
 class TokenFileWriter {

@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// Whether a model is to learn to predict a token.
+// Says whether a model is to learn to predict a token.
 enum class Trained { kNo, kYes };
 
 // The trained bit of a token says that a model is to learn to predict it. Bit i % 8 of byte i / 8,

@@ -61,21 +61,29 @@ absl::StatusOr<std::unique_ptr<DeviceShard>> DeviceShard::Create(const v1::TaskO
   DeviceOptions own = options;
   own.shares = kept.state().tables().tensors;
   MUSTER_ASSIGN_OR_RETURN(DeviceParameters places, DeviceParameters::Create(own.shape, own.shares));
-  if (ZeroStage(order.spec()) > 0) {
-    MUSTER_ASSIGN_OR_RETURN(own.compute.shard,
-                            PlanDeviceShard(order.spec(), own.shares, options.compute.type));
-  }
-  return std::unique_ptr<DeviceShard>(
-      new DeviceShard(schema, own, std::move(places), std::move(make), kept));
+  std::unique_ptr<DeviceShard> shard(
+      new DeviceShard(order.spec(), schema, own, std::move(places), std::move(make), kept));
+  MUSTER_RETURN_IF_ERROR(shard->PlanShard());
+  return shard;
 }
 
-DeviceShard::DeviceShard(const v1::TablesSchema& schema, const DeviceOptions& options,
-                         DeviceParameters places, MakeDeviceCommunicator make, KeptShard& kept)
-    : schema_(std::make_unique<const v1::TablesSchema>(schema)),
+DeviceShard::DeviceShard(const v1::JobSpec& spec, const v1::TablesSchema& schema,
+                         const DeviceOptions& options, DeviceParameters places,
+                         MakeDeviceCommunicator make, KeptShard& kept)
+    : spec_(std::make_unique<const v1::JobSpec>(spec)),
+      schema_(std::make_unique<const v1::TablesSchema>(schema)),
       options_(options),
       places_(std::move(places)),
       make_(std::move(make)),
       kept_(kept) {}
+
+absl::Status DeviceShard::PlanShard() {
+  if (ZeroStage(*spec_) == 0) return absl::OkStatus();
+  const uint32_t shards = static_cast<uint32_t>(kept_.state().shard().size(Axis::kShard));
+  MUSTER_ASSIGN_OR_RETURN(options_.compute.shard,
+                          PlanDeviceShard(*spec_, shards, options_.shares, options_.compute.type));
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::vector<GradientBucket>> DeviceShard::PlanBuckets(
     const DenseLayout& layout, absl::Span<const TensorSpec> tensors) const {
@@ -99,6 +107,7 @@ absl::Status DeviceShard::MoveGroups(RankGroups& groups) {
 }
 
 absl::Status DeviceShard::Enter(RankGroups& groups) {
+  MUSTER_RETURN_IF_ERROR(PlanShard());
   MUSTER_RETURN_IF_ERROR(MoveGroups(groups));
   const DeviceExtents extents = DeviceExtentsOf(options_.shape, places_, options_.compute);
   MUSTER_ASSIGN_OR_RETURN(passes_, DevicePasses::Create(options_.shape, options_.compute, extents));
@@ -235,22 +244,27 @@ DeviceUpdateArrays DeviceShard::ArraysOf(absl::Span<const absl::Span<float>> sum
   return arrays;
 }
 
-absl::Status DeviceShard::Fill(ShardState& state, absl::Span<const absl::Span<float>> sums) {
+absl::Status DeviceShard::Fill(absl::Span<const absl::Span<float>> sums) {
   MUSTER_ASSIGN_OR_RETURN(update_, DeviceUpdate::Create(options_, *passes_, ArraysOf(sums)));
   DeviceStream& stream = passes_->stream();
-  ForEachSpan(state, [&stream](absl::Span<float> host, float* device) {
+  ForEachSpan(kept_.state(), [&stream](absl::Span<float> host, float* device) {
     stream.CopyToDevice(device, host.data(), host.size() * sizeof(float));
   });
   if (!divides()) spaces_->RoundWeights(stream);
-  return stream.Synchronize();
+  MUSTER_RETURN_IF_ERROR(stream.Synchronize());
+  HandOver();
+  return absl::OkStatus();
 }
 
-absl::Status DeviceShard::Read(ShardState& state) {
-  DeviceStream& stream = passes_->stream();
-  ForEachSpan(state, [&stream](absl::Span<float> host, float* device) {
-    stream.CopyToHost(host.data(), device, host.size() * sizeof(float));
+absl::Status DeviceShard::TakeBack() {
+  if (!kept_.handed_over()) return absl::OkStatus();
+  return kept_.TakeBack([this](ShardState& state) {
+    DeviceStream& stream = passes_->stream();
+    ForEachSpan(state, [&stream](absl::Span<float> host, float* device) {
+      stream.CopyToHost(host.data(), device, host.size() * sizeof(float));
+    });
+    return stream.Synchronize();
   });
-  return stream.Synchronize();
 }
 
 absl::Status DeviceShard::EndPasses() {

@@ -28,6 +28,7 @@
 namespace muster {
 
 namespace v1 {
+class JobSpec;
 class TablesSchema;
 class TaskOrder;
 }  // namespace v1
@@ -51,7 +52,9 @@ class TaskOrder;
 //                                         step out, or end as diverged
 //   the loss alone is not finite          the last stage ends as diverged after the step
 //   initial values differ by machine      stages that have a tensor in common take the first one's
-//   a rank is lost, dies, or is late      the group ends with weights and moments as they were
+//   a rank is lost, dies, or is late      the group ends with weights and moments as they were; in
+//                                         the next one a rank that is behind, and a new one, take
+//                                         their shards from replicas, if there are any
 //   a group of another division meets     FailedPrecondition in Join, by RankGroups
 class DeviceShard final : public ShardPlace {
  public:
@@ -82,8 +85,9 @@ class DeviceShard final : public ShardPlace {
   absl::Span<const absl::Span<const float>> slices() const override { return readable_weights_; }
   std::unique_ptr<LowPrecisionCopies> MakeCopies(absl::Span<const TensorSpec> tensors,
                                                  const ModelParameters& held) override;
-  absl::Status Fill(ShardState& state, absl::Span<const absl::Span<float>> sums) override;
-  absl::Status Read(ShardState& state) override;
+  absl::Status Fill(absl::Span<const absl::Span<float>> sums) override;
+  absl::Status TakeBack() override;
+  void HandOver() override { kept_.HandOver(); }
   void ZeroGradients() override { spaces_->ZeroGradients(passes_->stream()); }
   absl::Status status() const override { return passes_->status(); }
   absl::Status EndPasses() override;
@@ -95,9 +99,11 @@ class DeviceShard final : public ShardPlace {
   void Apply(const GradientSums& sums, const StepOutcome& outcome) override;
 
  private:
-  DeviceShard(const v1::TablesSchema& schema, const DeviceOptions& options, DeviceParameters places,
-              MakeDeviceCommunicator make, KeptShard& kept);
+  DeviceShard(const v1::JobSpec& spec, const v1::TablesSchema& schema, const DeviceOptions& options,
+              DeviceParameters places, MakeDeviceCommunicator make, KeptShard& kept);
 
+  // Says what the rank has on the device of its present shard, if ranks divide the parameters.
+  absl::Status PlanShard();
   bool divides() const { return options_.compute.shard.has_value(); }
   absl::Status MoveGroups(RankGroups& groups);
   const DeviceState& memory() const { return spaces_->state(); }
@@ -110,8 +116,10 @@ class DeviceShard final : public ShardPlace {
   // Returns what steps read and write, given the sums of slices by part.
   DeviceUpdateArrays ArraysOf(absl::Span<const absl::Span<float>> sums) const;
 
+  const std::unique_ptr<const v1::JobSpec> spec_;
   const std::unique_ptr<const v1::TablesSchema> schema_;
-  const DeviceOptions options_;
+  // What there is of the shard is that of the present group.
+  DeviceOptions options_;
   const DeviceParameters places_;
   const MakeDeviceCommunicator make_;
   KeptShard& kept_;

@@ -71,23 +71,25 @@ TEST_P(DeviceShardTest, WhatGoesToADeviceComesBackToTheBit) {
   const auto device = DeviceShard::Create(order, schema, options, nullptr, **kept);
   ASSERT_TRUE(device.ok()) << device.status();
   ASSERT_EQ((*device)->Enter(*groups), absl::OkStatus());
-  ASSERT_EQ((*device)->Fill(shard, {}), absl::OkStatus());
+  const int embedding = MakeTransformerTensors(options.shape).embedding;
+  const std::vector<float> expected(shard.parameters()[embedding].begin(),
+                                    shard.parameters()[embedding].end());
+  ASSERT_EQ((*device)->Fill({}), absl::OkStatus());
+  EXPECT_TRUE((*kept)->handed_over());
 
   // A tensor has its own values there, not its neighbours'.
-  const int embedding = MakeTransformerTensors(options.shape).embedding;
-  const absl::Span<const float> expected = shard.parameters()[embedding];
   std::vector<float> values(expected.size());
   (*device)->passes()->stream().CopyToHost(values.data(),
                                            (*device)->replica().parameters.values[embedding].data(),
                                            values.size() * sizeof(float));
   ASSERT_EQ((*device)->passes()->Wait(), absl::OkStatus());
-  EXPECT_EQ(absl::MakeConstSpan(values), expected);
+  EXPECT_EQ(values, expected);
 
-  std::fill(state.weights.begin(), state.weights.end(), 0.0f);
-  std::fill(state.optimizer_state.begin(), state.optimizer_state.end(), 0.0f);
-  ASSERT_EQ((*device)->Read(shard), absl::OkStatus());
-  EXPECT_EQ(std::vector<float>(state.weights.begin(), state.weights.end()), weights);
-  EXPECT_EQ(std::vector<float>(state.optimizer_state.begin(), state.optimizer_state.end()),
+  ASSERT_EQ((*device)->TakeBack(), absl::OkStatus());
+  EXPECT_FALSE((*kept)->handed_over());
+  const ShardState::State back = shard.state();
+  EXPECT_EQ(std::vector<float>(back.weights.begin(), back.weights.end()), weights);
+  EXPECT_EQ(std::vector<float>(back.optimizer_state.begin(), back.optimizer_state.end()),
             optimizer_state);
 }
 

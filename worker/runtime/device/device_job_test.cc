@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -237,21 +238,41 @@ TEST(DeviceJobTest, ARankWhoseShardNobodyElseHasWaitsForTheCoordinatorAfterALoss
   LoseForGood(UnderZero(1));
 }
 
-// A slot dies before its n-th call and is filled again.
-void LoseAndReplace(const v1::JobSpec& spec, int lost_at,
+// Tells whether a slot dies before a call, the n-th of its task.
+using Moment = std::function<bool(int call, const CollectiveCall& made)>;
+
+Moment AtCall(int lost_at) {
+  return [lost_at](int call, const CollectiveCall&) { return call == lost_at; };
+}
+
+// Tells of the n-th call with a label, in the middle of a step that no rank has made.
+Moment AtCallNamed(const std::string& label, int lost_at) {
+  return [label, left = lost_at](int, const CollectiveCall& made) mutable {
+    return made.label == label && --left == 0;
+  };
+}
+
+// Slot 1 dies and is filled again.
+void LoseAndReplace(const v1::JobSpec& spec, Moment moment,
                     const std::map<uint64_t, double>& undisturbed) {
   const auto devices = EmulatedDevices();
   JobInThreads job(spec);
   job.SetDevices(*devices);
   std::atomic<bool> killed = false;
-  job.SetHook([&](uint32_t slot, int call, CollectiveCall&) {
-    if (slot == 1 && call == lost_at && !killed.exchange(true)) job.Kill(1);
+  job.SetHook([&](uint32_t slot, int call, CollectiveCall& made) {
+    if (slot == 1 && !killed && moment(call, made)) {
+      killed = true;
+      job.Kill(1);
+    }
   });
   job.StartAll();
-  EXPECT_EQ(job.Wait(1).code(), absl::StatusCode::kAborted);
+  ASSERT_EQ(job.Wait(1).code(), absl::StatusCode::kAborted);
   job.Start(1);
-  for (uint32_t slot = 0; slot < 2; ++slot) EXPECT_EQ(job.Wait(slot), absl::OkStatus());
-  EXPECT_EQ(job.meeting.rounds().size(), 2);
+  for (uint32_t slot = 0; slot < spec.workers(); ++slot) {
+    EXPECT_EQ(job.Wait(slot), absl::OkStatus());
+  }
+  ASSERT_EQ(job.meeting.rounds().size(), 2);
+  EXPECT_TRUE(job.meeting.rounds()[1].source_slot.has_value()) << "the others go on";
   ExpectNearCurve(Curve(job), undisturbed, 1e-6);
 }
 
@@ -259,12 +280,28 @@ void LoseAndReplace(const v1::JobSpec& spec, int lost_at,
 void ExpectNothingIsLost(int lost_at) {
   v1::JobSpec spec = OnDevice(Spec(2));
   spec.mutable_checkpoint()->set_every_steps(5);
-  LoseAndReplace(spec, lost_at, TwoWorkers().curve);
+  LoseAndReplace(spec, AtCall(lost_at), TwoWorkers().curve);
 }
 
 TEST(DeviceJobTest, ALostWorkerIsReplacedAndNothingIsLost) { ExpectNothingIsLost(61); }
 
 TEST(DeviceJobTest, ALostWorkerIsReplacedAndNothingIsLostExhaustive) { ExpectNothingIsLost(9); }
+
+// Other ranks have the slices of the lost one, or its share of the layers.
+TEST(DeviceJobTest, ALostShardIsTakenFromItsReplica) {
+  v1::JobSpec spec = OnDevice(Spec(4));
+  spec.set_batch_size(8);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(2);
+  spec.mutable_parallelism()->mutable_zero()->set_shard(2);
+  LoseAndReplace(spec, AtCallNamed("gradients of unit 0", 9), TrainInThreads(spec));
+}
+
+TEST(DeviceJobTest, ALostShardIsTakenFromItsReplicaExhaustive) {
+  v1::JobSpec spec = OnDevice(Spec(4));
+  spec.set_batch_size(8);
+  spec.mutable_parallelism()->set_tensor(2);
+  LoseAndReplace(spec, AtCallNamed("bucket 0", 5), TrainInThreads(spec));
+}
 
 // Its process could do no better in another round, and the others have done nothing wrong.
 TEST(DeviceJobTest, AFaultyDeviceEndsItsTaskAndNoOther) {
@@ -290,7 +327,7 @@ TEST(DeviceJobTest, AFaultyDeviceEndsItsTaskAndNoOther) {
 // Gradients are added as they are scaled, so that a scale of its own would spoil all ranks' sums.
 TEST(DeviceJobTest, AReplacedWorkerTakesOverTheLossScaleThatWasFound) {
   const v1::JobSpec spec = OnDevice(Spec(2, "compute { type: F16 loss_scale_window: 4 }"));
-  LoseAndReplace(spec, 61, TrainInThreads(spec));
+  LoseAndReplace(spec, AtCall(61), TrainInThreads(spec));
 }
 
 TEST(DeviceJobTest, ProgressTellsOfStepsAndTraffic) {

@@ -87,16 +87,24 @@ absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec
   MUSTER_ASSIGN_OR_RETURN(
       rank->strategy_,
       MakeDeviceStrategy(order, schema, options, place.make_communicator, std::move(dependencies)));
-  MUSTER_RETURN_IF_ERROR(rank->strategy_->Join(std::move(place.host), absl::nullopt));
-  MUSTER_ASSIGN_OR_RETURN(rank->engine_,
-                          MakeDeviceEngine(spec, options,
-                                           {.passes = rank->passes(),
-                                            .strategy = *rank->strategy_,
-                                            .tensor_group = rank->strategy_->tensor_group(),
-                                            .stage = stage,
-                                            .stages = rank->strategy_->stage_group()}));
-  MUSTER_ASSIGN_OR_RETURN(rank->clock_, rank->strategy_->Start());
+  rank->spec_ = spec;
+  rank->options_ = options;
+  rank->stage_ = stage;
+  MUSTER_RETURN_IF_ERROR(rank->Meet(std::move(place.host), place.source));
   return rank;
+}
+
+absl::Status DeviceRank::Meet(std::unique_ptr<Communicator> host, absl::optional<int> source) {
+  engine_ = nullptr;
+  MUSTER_RETURN_IF_ERROR(strategy_->Join(std::move(host), source));
+  MUSTER_ASSIGN_OR_RETURN(engine_, MakeDeviceEngine(spec_, options_,
+                                                    {.passes = passes(),
+                                                     .strategy = *strategy_,
+                                                     .tensor_group = strategy_->tensor_group(),
+                                                     .stage = stage_,
+                                                     .stages = strategy_->stage_group()}));
+  MUSTER_ASSIGN_OR_RETURN(clock_, strategy_->Start());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<DeviceRank::StepResult> DeviceRank::Train(

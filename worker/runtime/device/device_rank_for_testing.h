@@ -14,11 +14,13 @@
 #include "common/checkpoint/memory_storage.h"
 #include "common/checkpoint/storage.h"
 #include "common/partition/tensor_spec.h"
+#include "common/step/stage_shape.h"
 #include "common/tensor/dtype.h"
 #include "proto/job.pb.h"
 #include "worker/collectives/communicator.h"
 #include "worker/data/batch.h"
 #include "worker/data/dataset.h"
+#include "worker/device/memory/device_options.h"
 #include "worker/device/weights/device_shard.h"
 #include "worker/runtime/training/micro_batch_source.h"
 #include "worker/runtime/training/step_engine.h"
@@ -71,6 +73,8 @@ class DeviceRank {
     // The checkpoint to start from, and its clock; empty: initial values.
     std::string restore_uri;
     uint64_t start_clock = 0;
+    // The rank that is there already; absent: all start.
+    absl::optional<int> source;
   };
 
   // Joins the group and warms the engine up. `spec` has model.transformer, whose data have
@@ -81,6 +85,10 @@ class DeviceRank {
                                                             int64_t vocabulary) {
     return Create(spec, vocabulary, Place());
   }
+
+  // Joins another group, in which rank `source` and others were in one before, and warms an engine
+  // up for it. Errors are those of the strategy and the engine.
+  absl::Status Meet(std::unique_ptr<Communicator> host, absl::optional<int> source);
 
   struct StepResult {
     // The sums of this rank.
@@ -120,6 +128,9 @@ class DeviceRank {
 
   const RealClock real_clock_;
   MemoryStorage storage_;
+  v1::JobSpec spec_;
+  DeviceOptions options_;
+  ModelStage stage_;
   std::vector<TensorSpec> tensors_;
   DType type_ = DType::kF32;
   // True if no rank holds all weights.

@@ -177,6 +177,62 @@ TEST_P(DeviceRanksTest, RanksAreOneProcessOnTheJoinedBatch) {
 INSTANTIATE_TEST_SUITE_P(Worlds, DeviceRanksTest, ::testing::Values(3));
 INSTANTIATE_TEST_SUITE_P(ExhaustiveWorlds, DeviceRanksTest, ::testing::Values(2));
 
+// Trains a step on the rank's share of its sequences.
+void TrainShare(DeviceRank& rank, uint64_t clock, int number, int ranks) {
+  const int64_t share = 6 / ranks;
+  const int64_t first = number * share;
+  const auto result =
+      rank.Train({{SequencesOf(StepBatch(clock), first, share), static_cast<uint64_t>(first)}});
+  ASSERT_TRUE(result.ok()) << result.status();
+}
+
+// Two ranks divide the parameters and make a step; then a third one comes.
+void ExpectShardsAreDividedAnew(uint32_t stage) {
+  v1::JobSpec alone_spec = Job(1);
+  alone_spec.set_batch_size(6);
+  const auto alone = DeviceRank::Create(alone_spec, kRanksVocabulary);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  for (const uint64_t clock : {0, 1}) TrainShare(**alone, clock, 0, 1);
+  const std::vector<std::vector<float>> expected = Weights(**alone);
+
+  v1::JobSpec spec = Job(3);
+  spec.set_min_workers(2);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
+  InProcessGroup two(2);
+  InProcessGroup three(3);
+  std::vector<std::vector<std::vector<float>>> before(3), after(3);
+  RunRanks(three, 3, [&](std::unique_ptr<Communicator> all) {
+    const int number = all->rank();
+    DeviceRank::Place place;
+    if (number == 2) {
+      place.host = std::move(all);
+      place.source = 0;
+    } else {
+      place.host = MakeHostCommunicator(two.Join(number), {.same_machine = true}).value();
+    }
+    auto rank = DeviceRank::Create(spec, kRanksVocabulary, std::move(place));
+    ASSERT_TRUE(rank.ok()) << rank.status();
+    if (number < 2) {
+      TrainShare(**rank, 0, number, 2);
+      before[number] = Weights(**rank);
+      ASSERT_EQ((*rank)->Meet(std::move(all), /*source=*/0), absl::OkStatus());
+    }
+    EXPECT_EQ((*rank)->strategy().shard_state().shard().size(Axis::kShard), 3);
+    after[number] = Weights(**rank);
+    TrainShare(**rank, 1, number, 3);
+    ExpectNearWeights(Weights(**rank), expected);
+  });
+  EXPECT_FALSE(before[0].empty());
+  for (const std::vector<std::vector<float>>& weights : after) EXPECT_EQ(weights, before[0]);
+}
+
+TEST(DeviceRanksShardsTest, ShardsAreDividedAnewWhenARankComes) { ExpectShardsAreDividedAnew(3); }
+
+TEST(DeviceRanksShardsTest, ShardsAreDividedAnewWhenARankComesExhaustive) {
+  ExpectShardsAreDividedAnew(1);
+  ExpectShardsAreDividedAnew(2);
+}
+
 // A rank without sequences takes part, and one that goes away is an error on the others, which keep
 // their weights.
 TEST(DeviceRanksFailureTest, AMissingRankIsAnErrorAndWeightsStay) {

@@ -169,7 +169,7 @@ void ExpectPlannedAllocations(const std::vector<uint32_t>& stages) {
     const v1::JobSpec spec = SpecOf(job);
     const auto state = ShardState::Create(SchemaOf(job)).value();
     const DeviceShardExtents planned =
-        PlanDeviceShard(spec, state->tables().tensors, DType::kBf16).value();
+        PlanDeviceShard(spec, /*shards=*/2, state->tables().tensors, DType::kBf16).value();
     InProcessGroup group(job.ranks);
     std::vector<std::thread> ranks;
     for (int number = 0; number < job.ranks; ++number) {

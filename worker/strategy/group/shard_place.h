@@ -42,8 +42,8 @@ class ShardPlace {
 
   virtual ~ShardPlace() = default;
 
-  // Returns whether this is the memory of KeptShard. If not, the shard is handed over to the place
-  // while a group is joined, and a lost shard takes the job back to its last checkpoint.
+  // Returns whether this is the memory of KeptShard, in which processors make steps. If not, sums
+  // are not kept, and the place is warmed up before the first step.
   virtual bool on_host() const = 0;
 
   // Returns the plan by which ranks sum the gradients of all these tensors. Errors are
@@ -75,11 +75,14 @@ class ShardPlace {
   virtual std::unique_ptr<LowPrecisionCopies> MakeCopies(absl::Span<const TensorSpec> tensors,
                                                          const ModelParameters& held) = 0;
 
-  // Copies weights and optimizer state from the host, if they are not there, and gets ready to step
-  // them by these sums, of which slices are by part.
-  virtual absl::Status Fill(ShardState& state, absl::Span<const absl::Span<float>> sums) = 0;
-  // Copies weights and optimizer state back to the host. REQUIRES: the state was handed over.
-  virtual absl::Status Read(ShardState& state) = 0;
+  // Takes weights and optimizer state over from the host, if they are not to stay there, and gets
+  // ready to step them by these sums, of which slices are by part.
+  virtual absl::Status Fill(absl::Span<const absl::Span<float>> sums) = 0;
+  // Brings weights and optimizer state to the host, if they are not there. After an error there are
+  // none.
+  virtual absl::Status TakeBack() = 0;
+  // Frees what TakeBack has brought to the host, where the place has it still.
+  virtual void HandOver() = 0;
 
   // Queues zeroing of a replica's gradients. REQUIRES: the replica has space for them.
   virtual void ZeroGradients() = 0;

@@ -167,14 +167,9 @@ CollectiveTraffic ShardedStrategy::TensorTraffic() const {
   return peers == nullptr ? CollectiveTraffic() : peers->traffic();
 }
 
-absl::Status ShardedStrategy::TakeBack() {
-  if (!kept_->handed_over()) return absl::OkStatus();
-  return kept_->TakeBack([this](ShardState& state) { return place_->Read(state); });
-}
-
 void ShardedStrategy::Leave() {
   // After an error there is no replica any more, and replica_clock() says so.
-  TakeBack().IgnoreError();
+  place_->TakeBack().IgnoreError();
   if (joined() && recovers()) recovery_.KeepSums(sums_);
   EndGroup();
 }
@@ -213,14 +208,11 @@ absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
                                                            clock_, counters_.exposed_seconds));
   sums_.assign(exchange_->sums().begin(), exchange_->sums().end());
   agreement_ = std::make_unique<StepAgreement>(groups_->world(), AgreementOptions());
-  MUSTER_RETURN_IF_ERROR(place_->Fill(own(), sums_));
+  MUSTER_RETURN_IF_ERROR(place_->Fill(sums_));
   counted_ = groups_->traffic(kDataAxes);
   exchange_->GatherAll();
-  if (place_->on_host()) return absl::OkStatus();
   // A device warms up on weights.
-  MUSTER_RETURN_IF_ERROR(exchange_->GatherSome());
-  kept_->HandOver();
-  return absl::OkStatus();
+  return place_->on_host() ? absl::OkStatus() : exchange_->GatherSome();
 }
 
 absl::Status ShardedStrategy::FillShards(absl::optional<int> source, const MeshPosition& shard) {
@@ -328,14 +320,17 @@ absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
   const int overflowed = place_->Unscale(exchange_->tensor_sums(), exchange_->sums_seen());
   CountTraffic(counters_.bytes_sent, counters_.bytes_received);
   MUSTER_RETURN_IF_ERROR(rows_->AddReplicas());
-  // Devices have no rows.
-  if (place_->on_host()) CountTraffic(counters_.other_bytes_sent, counters_.other_bytes_received);
+  CountTraffic(counters_.other_bytes_sent, counters_.other_bytes_received);
   if (recovers()) {
     Communicator& world = groups_->world();
     MUSTER_RETURN_IF_ERROR(
         recovery_.SendRows(world, rows_->sums(), options_.timeout, MeasuredWait()));
     CountTraffic(counters_.other_bytes_sent, counters_.other_bytes_received);
-    MUSTER_RETURN_IF_ERROR(recovery_.SumsComplete(world, sums_, options_.timeout, MeasuredWait()));
+    // Sums on a device go with the group. Processors would not make its step to the bit.
+    if (place_->on_host()) {
+      MUSTER_RETURN_IF_ERROR(
+          recovery_.SumsComplete(world, sums_, options_.timeout, MeasuredWait()));
+    }
     CountTraffic(counters_.bytes_sent, counters_.bytes_received);
   }
   MUSTER_ASSIGN_OR_RETURN(
@@ -427,7 +422,7 @@ absl::StatusOr<CutFiles> ShardedStrategy::Cut(uint64_t clock) {
   }
   // Calls under way belong to the next step; calls that follow belong to no step.
   MUSTER_RETURN_IF_ERROR(exchange_->AwaitAll());
-  MUSTER_RETURN_IF_ERROR(TakeBack());
+  MUSTER_RETURN_IF_ERROR(place_->TakeBack());
   const CollectiveTraffic before = groups_->traffic(kDataAxes);
   CutFiles servers;
   if (servers_ != nullptr) {
@@ -435,7 +430,7 @@ absl::StatusOr<CutFiles> ShardedStrategy::Cut(uint64_t clock) {
   }
   const uint32_t first_number = servers_ == nullptr ? 0 : own().layout().partitions();
   absl::StatusOr<CutFiles> cut = kept_->Cut(groups_->world(), first_number, servers.failure);
-  if (!place_->on_host()) kept_->HandOver();
+  place_->HandOver();
   MUSTER_ASSIGN_OR_RETURN(CutFiles files, std::move(cut));
   LeaveOut(before);
   files.by_partition.insert(files.by_partition.begin(), servers.by_partition.begin(),
