@@ -247,8 +247,10 @@ absl::Status CheckDataHead(const v1::JobSpec& spec) {
   for (const v1::DataSpec* data : {&spec.data(), &spec.validation()}) {
     if (data->has_csv()) MUSTER_RETURN_IF_ERROR(CheckCsvHead(data->csv()));
     if (data->has_text()) MUSTER_RETURN_IF_ERROR(CheckTextHead(data->text().path()));
-    const std::string& path = data->sequences().path();
-    if (data->has_sequences() && !IsTokenFileAt(path)) MUSTER_RETURN_IF_ERROR(CheckTextHead(path));
+    for (const v1::SequenceData* source : SequenceSources(*data)) {
+      if (IsTokenFileAt(source->path())) continue;
+      MUSTER_RETURN_IF_ERROR(CheckTextHead(source->path()));
+    }
   }
   return absl::OkStatus();
 }
