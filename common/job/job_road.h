@@ -39,9 +39,10 @@ bool TrainsInRounds(const v1::JobSpec& spec);
 // the other ranks cannot give a successor what it needs. In a hybrid job
 // servers may be ahead of the replicas, and cannot go back by a step. In a job with several shards
 // (RanksDivideState in common/mesh/job_mesh.h) nobody else has the lost rank's shard, unless other
-// shard groups have replicas of it or ZeroSpec.redundancy keeps copies. A program that is not elastic begins again as a whole. On parameter servers ranks
-// hold nothing, but for what pushes in 16 bits have rounded away: a run that is to repeat bit for
-// bit needs it, and finds it in a checkpoint alone.
+// shard groups have replicas of it or ZeroSpec.redundancy keeps copies. A program that is not
+// elastic begins again as a whole. On parameter servers ranks hold nothing, but for what pushes in
+// 16 bits have rounded away: a run that is to repeat bit for bit needs it, and finds it in a
+// checkpoint alone.
 bool LossIsFinal(const v1::JobSpec& spec);
 
 // Judges by the kind of model; the tables may turn out to be empty.

@@ -93,8 +93,8 @@ struct ShardedDependencies {
 // Cut. Checkpoints have the common form, so that a job goes on from them anywhere, with any number
 // of ranks and any stage. Hooks only queue a step's work; EndStep waits for the device. Norms are
 // exchanged as one square for each rank, and with one shard in all as none, because every rank has
-// all sums. Ranks on devices keep neither copies nor sums, so a rank that is a step behind takes its
-// shard from a replica, as a new one does.
+// all sums. Ranks on devices keep neither copies nor sums, so a rank that is a step behind takes
+// its shard from a replica, as a new one does.
 //
 // Every rank makes the same calls in the same order, so all run the same number of micro-batches
 // and, under stage 3, of evaluation passes, if need be without examples.
@@ -214,9 +214,7 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   bool joined() const { return exchange_ != nullptr; }
   // Returns whether ranks hold different shards, in this group or in another one, and go on after
   // a loss.
-  bool recovers() const {
-    return divides_anew_ || own().shard().mesh.world_size() > 1;
-  }
+  bool recovers() const { return divides_anew_ || own().shard().mesh.world_size() > 1; }
 
   // Returns a wait whose time is counted as exposed.
   WaitForWork MeasuredWait();
