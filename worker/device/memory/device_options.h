@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "common/kernels/device/device_optimizer.h"
+#include "common/partition/bucket_plan.h"
 #include "common/partition/tensor_spec.h"
 #include "common/plan/device/device_memory_layout.h"
 #include "common/tensor/dtype.h"
@@ -14,7 +15,6 @@
 #include "worker/nn/model.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_shape.h"
-#include "worker/strategy/group/gradients/bucket_plan.h"
 
 namespace muster {
 
