@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/compare/roads.h"
-#include "client/compare/traffic_prediction.h"
+#include "common/plan/calls/step_traffic.h"
 #include "proto/job.pb.h"
 #include "proto/metrics.pb.h"
 

@@ -49,8 +49,9 @@ v1::JobSpec OnServers(const v1::JobSpec& spec) {
 }
 
 absl::StatusOr<RoadTraffic> ServerTraffic(const v1::JobSpec& spec, const v1::TablesSchema& schema) {
-  MUSTER_ASSIGN_OR_RETURN(std::vector<AxisTraffic> stages,
-                          PredictMeanServerTraffic(schema, spec, AllReduceWay::kSharedMemory));
+  MUSTER_ASSIGN_OR_RETURN(
+      std::vector<AxisTraffic> stages,
+      PredictMeanTraffic(schema, spec, CallRoad::kServers, AllReduceWay::kSharedMemory));
   return TrafficOf(/*all_reduce=*/false, std::move(stages));
 }
 
@@ -59,8 +60,8 @@ absl::StatusOr<RoadTraffic> AllReduceTraffic(const JobPlan& plan, const v1::Tabl
   const bool on_device = plan.spec.compute().device() == v1::ComputeSpec::CUDA;
   MUSTER_ASSIGN_OR_RETURN(
       std::vector<AxisTraffic> stages,
-      PredictMeanAllReduceTraffic(
-          schema, plan.spec, on_device ? AllReduceWay::kDevices : AllReduceWay::kSharedMemory));
+      PredictMeanTraffic(schema, plan.spec, CallRoad::kAllReduce,
+                         on_device ? AllReduceWay::kDevices : AllReduceWay::kSharedMemory));
   return TrafficOf(/*all_reduce=*/true, std::move(stages));
 }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/compare/traffic_prediction.h"
+#include "common/plan/calls/step_traffic.h"
 #include "common/plan/memory/memory_plan.h"
 #include "common/plan/passes/step_costs.h"
 #include "common/plan/size/data_size.h"

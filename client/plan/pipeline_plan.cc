@@ -1,14 +1,16 @@
 #include "client/plan/pipeline_plan.h"
 
 #include "absl/strings/str_cat.h"
-#include "client/compare/pipeline_traffic.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_road.h"
 #include "common/job/job_validator.h"
+#include "common/plan/calls/step_traffic.h"
 #include "common/plan/passes/unit_costs.h"
 #include "common/plan/ranks/rank_size.h"
 #include "common/plan/size/model_size.h"
 #include "common/step/divide_units.h"
 #include "common/step/stage_spec.h"
+#include "proto/schema.pb.h"
 
 namespace muster {
 namespace {
@@ -62,14 +64,17 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const v1::JobSpec& given, const DataSi
   plan.timeline = TimelineOf(plan.shape, OperationsOfVirtualStages(units, sizes), /*transfer=*/0);
   plan.stages.resize(plan.shape.stages);
   const std::vector<std::vector<StepAction>> schedule = StageSchedules(plan.shape);
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::vector<AxisTraffic> traffic,
+      PredictMeanTraffic(PlannedSchema(spec, model), spec,
+                         TrainsByAllReduce(spec) ? CallRoad::kAllReduce : CallRoad::kServers,
+                         AllReduceWay::kSharedMemory));
   for (int s = 0; s < plan.shape.stages; ++s) {
     PlannedStage& stage = plan.stages[s];
     stage.operations = plan.timeline.busy(s);
     stage.busy = stage.operations / plan.timeline.length();
     stage.holdings = HoldingsOf(schedule[s]);
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<WorkerTraffic> workers,
-                            PredictStageTraffic(model.tensors, spec, division, s));
-    stage.sent_bytes = static_cast<uint64_t>(workers[0].sent);
+    stage.sent_bytes = static_cast<uint64_t>(traffic[s].pipeline.sent);
   }
   int unit = 0;
   for (int virtual_stage = 0; virtual_stage < plan.shape.virtual_stages(); ++virtual_stage) {

@@ -24,10 +24,9 @@ struct OrderedAction {
 };
 
 // Returns the actions of a worker's training step in the step executor's order
-// (common/step/step_plan.h), each with the calls that the job's ZeRO stage starts there, and the
-// end of the step in its parts: one stage of a pipeline after the other. InvalidArgument: the job's
-// tensors cannot be laid out; the step has too many actions to read; or a pipeline that splits
-// backward has several ranks in each layer.
+// (common/step/step_plan.h), each with the calls that it starts (common/plan/calls/job_calls.h),
+// and the end of the step in its parts: one stage of a pipeline after the other. InvalidArgument:
+// the job's tensors cannot be laid out, or the step has too many actions to read.
 absl::StatusOr<std::vector<OrderedAction>> OrderOfStep(const JobPlan& plan);
 
 // Return a table for people and an array for programs.

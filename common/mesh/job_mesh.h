@@ -26,7 +26,7 @@ Mesh MeshOf(const v1::JobSpec& spec, uint32_t ranks);
 uint32_t SizeAlong(Axes axes, const v1::JobSpec& spec);
 
 // Returns the examples of the largest micro-batch of any data rank. A round with fewer data ranks
-// has no larger micro-batch (worker/data/sampling/shares.h).
+// has no larger micro-batch (common/step/shares.h).
 uint32_t LargestMicroBatch(const v1::JobSpec& spec);
 
 // Returns whether tensor ranks also share out the tokens where no rank needs all of them (sequence

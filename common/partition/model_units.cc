@@ -42,4 +42,13 @@ std::vector<int> ReadyUnits(absl::Span<const TensorSpec> tensors) {
   return ready;
 }
 
+std::vector<std::vector<int>> CompleteUnits(absl::Span<const TensorSpec> tensors) {
+  const std::vector<int> ready = ReadyUnits(tensors);
+  std::vector<std::vector<int>> complete(ready.size());
+  for (int unit = static_cast<int>(ready.size()) - 1; unit >= 0; --unit) {
+    complete[ready[unit]].push_back(unit);
+  }
+  return complete;
+}
+
 }  // namespace muster

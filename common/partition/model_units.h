@@ -22,6 +22,9 @@ std::vector<std::vector<int>> TiedUnits(absl::Span<const TensorSpec> tensors);
 // unit that has the unit's tensors or tensors tied to them.
 std::vector<int> ReadyUnits(absl::Span<const TensorSpec> tensors);
 
+// Returns, by unit, the units whose gradients are complete once backward has left it, last first.
+std::vector<std::vector<int>> CompleteUnits(absl::Span<const TensorSpec> tensors);
+
 }  // namespace muster
 
 #endif  // MUSTER_COMMON_PARTITION_MODEL_UNITS_H_

@@ -1,6 +1,7 @@
 #include "common/partition/unit_gathers.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace muster {
 
@@ -10,24 +11,32 @@ bool UnitGathers::IsInPlace(int unit) const {
   return static_cast<size_t>(unit) < in_own_place_.size() && in_own_place_[unit];
 }
 
-void UnitGathers::Gather(int unit, std::vector<int>& gathered) {
-  if (IsInPlace(unit)) return;
-  gathered.push_back(unit);
+bool UnitGathers::Take(int unit) {
+  if (IsInPlace(unit)) return false;
   const int place = places_.shared_place(unit);
   if (place >= 0) {
     tenants_[place] = unit;
-    return;
+    return true;
   }
   in_own_place_.resize(std::max<size_t>(in_own_place_.size(), unit + 1));
   in_own_place_[unit] = true;
+  return true;
 }
 
 std::vector<int> UnitGathers::Acquire(int unit, int next) {
   std::vector<int> gathered;
-  Gather(unit, gathered);
-  for (int owner : places_.tied_units(unit)) Gather(owner, gathered);
-  if (next >= 0) Gather(next, gathered);
+  const auto take = [&](int taken) {
+    if (Take(taken)) gathered.push_back(taken);
+  };
+  take(unit);
+  for (int owner : places_.tied_units(unit)) take(owner);
+  if (next >= 0) take(next);
   return gathered;
+}
+
+void UnitGathers::Outdate() {
+  std::fill(std::begin(tenants_), std::end(tenants_), -1);
+  in_own_place_.clear();
 }
 
 std::vector<int> GathersOfStep(int units, const UnitPlaces& places, int micro_batches) {

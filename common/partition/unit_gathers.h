@@ -24,11 +24,14 @@ class UnitGathers {
   // Returns the units to gather, in order, leaving out those that are in their places: the acquired
   // unit, the units that it is tied to, and `next`, the unit acquired after it (-1: none).
   std::vector<int> Acquire(int unit, int next);
+  // Puts the unit in its place. Returns whether it has to be gathered for that.
+  bool Take(int unit);
+
+  bool IsInPlace(int unit) const;
+  // Forgets what is in its place.
+  void Outdate();
 
  private:
-  bool IsInPlace(int unit) const;
-  void Gather(int unit, std::vector<int>& gathered);
-
   const UnitPlaces& places_;
   // The unit in each of the two shared places; -1: none.
   int tenants_[2] = {-1, -1};

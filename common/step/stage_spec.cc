@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/mesh/job_mesh.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 
@@ -49,6 +50,13 @@ ModelStage StageOfJob(const v1::JobSpec& spec, const v1::TablesSchema& schema, i
   const auto& layers = schema.pipeline_layers();
   if (!layers.empty()) result.sizes.assign(layers.begin(), layers.end());
   return result;
+}
+
+StepTraits TraitsOfJob(const v1::JobSpec& spec, bool has_rows, bool on_device) {
+  return {.has_rows = has_rows,
+          .scaled_loss = spec.compute().type() == v1::ComputeSpec::F16,
+          .sends_micro_batches = HoldsUnitsInFlight(spec) || ZeroStage(spec) >= 2,
+          .on_device = on_device};
 }
 
 const char* Name(StageOrder order) {

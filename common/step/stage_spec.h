@@ -2,6 +2,7 @@
 #define MUSTER_COMMON_STEP_STAGE_SPEC_H_
 
 #include "common/step/stage_shape.h"
+#include "common/step/step_plan.h"
 
 namespace muster {
 
@@ -18,6 +19,10 @@ StageShape ShapeOfStages(const v1::JobSpec& spec);
 // layers each stage of a pipeline has.
 ModelStage StageOfJob(const v1::JobSpec& spec, const v1::TablesSchema& schema, int units,
                       int stage);
+
+// Returns what the plan of a job's steps depends on, beside its stage; a model on a device has its
+// passes there.
+StepTraits TraitsOfJob(const v1::JobSpec& spec, bool has_rows, bool on_device);
 
 // Returns the order's name in job files, such as "ONE_F_ONE_B".
 const char* Name(StageOrder order);

@@ -5,8 +5,8 @@
 #include <tuple>
 #include <vector>
 
-#include "client/compare/traffic_prediction.h"
 #include "common/files/temp_folder.h"
+#include "common/plan/calls/step_traffic.h"
 #include "gtest/gtest.h"
 #include "proto/schema.pb.h"
 #include "tests/equivalence/training_jobs.h"

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "client/compare/traffic_prediction.h"
 #include "common/base/clock.h"
 #include "common/checkpoint/memory_storage.h"
 #include "common/device/device.h"
@@ -20,6 +19,7 @@
 #include "common/mesh/job_mesh.h"
 #include "common/partition/local_tensors.h"
 #include "common/partition/schema.h"
+#include "common/plan/calls/step_traffic.h"
 #include "common/step/stage_spec.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"

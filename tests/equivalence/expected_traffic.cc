@@ -1,20 +1,164 @@
 #include "tests/equivalence/expected_traffic.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/compare/traffic_prediction.h"
+#include "absl/strings/string_view.h"
 #include "common/job/job_road.h"
 #include "common/mesh/job_mesh.h"
+#include "common/partition/stage_holding.h"
+#include "common/plan/calls/job_calls.h"
+#include "common/plan/calls/step_calls.h"
+#include "common/plan/calls/step_traffic.h"
+#include "common/step/shares.h"
+#include "common/step/stage_spec.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/schema.pb.h"
 #include "tests/equivalence/training_run.h"
 #include "worker/runtime/training/prepared_job.h"
 
 namespace muster {
+namespace {
 
-void ExpectPredictedTraffic(const v1::JobSpec& job) {
+// Bytes of a label in records (worker/collectives/flight_recorder.h).
+constexpr size_t kLabelBytes = 23;
+
+// The labels of the calls that are recorded of steps. A rank alone along the data axes makes those
+// of buckets with nobody.
+std::vector<std::string> KnownLabels(const v1::JobSpec& job) {
+  std::vector<std::string> labels = {
+      "weights of unit",          "gradients of unit",     "shared gradients of unit",
+      "gradients of both stages", "tied gradients",        "examples and overflows",
+      "norms of cells",           "tensor rows",           "sums of tensor rows",
+      "sum over tensor ranks",    "outputs to a stage",    "outputs from a stage",
+      "gradients to a stage",     "gradients from a stage"};
+  if (SizeAlong(kDataAxes, job) > 1) labels.push_back("bucket");
+  return labels;
+}
+
+// Returns the label of a call of training; empty: calls of its kind are not compared.
+std::string LabelOf(const RecordedAction& action, const StepCall& call, int slices) {
+  static const std::map<absl::string_view, absl::string_view> kLabels = {
+      {"gather", "weights of unit "},
+      {"scatter", "gradients of unit "},
+      {"all-reduce bucket", "bucket "},
+      {"all-reduce slices", "bucket "},
+      {"sum shared gradients", "shared gradients of unit"},
+      {"exchange tied sums", "gradients of both stages"},
+      {"receive tied sums", "tied gradients"},
+      {"send tied sums", "tied gradients"},
+      {"gather counts", "examples and overflows"},
+      {"gather norms", "norms of cells"},
+      {"gather rows", "tensor rows"},
+      {"gather gradients", "tensor rows"},
+      {"gather softmax parts", "tensor rows"},
+      {"scatter sums", "sums of tensor rows"},
+      {"sum", "sum over tensor ranks"}};
+  if (action.action.transfers()) {
+    return absl::StrCat(action.action.of_gradient() ? "gradients " : "outputs ",
+                        action.action.receives() ? "from a stage" : "to a stage");
+  }
+  const auto found = kLabels.find(call.name);
+  // Rows are gathered along the data axes, too.
+  if (found == kLabels.end() || (call.name == "gather rows" && call.among == kDataAxes)) return "";
+  std::string label(found->second);
+  if (call.name == "all-reduce slices") return absl::StrCat(label, slices);
+  if (label.back() == ' ') absl::StrAppend(&label, call.index);
+  return label;
+}
+
+// Calls of one group in their order, as text: operation, label and bytes.
+using Calls = std::vector<std::string>;
+
+std::string TextOf(Collective kind, absl::string_view label, uint64_t bytes) {
+  label = label.substr(0, kLabelBytes);
+  // Their number is that of the cells.
+  if (label == "norms of cells") bytes = 0;
+  return absl::StrCat(Name(kind), " ", label, " of ", bytes);
+}
+
+// Returns the name of the communicator that makes a call
+// (worker/strategy/group/exchange/rank_groups.h).
+std::string GroupOf(const v1::JobSpec& job, const RecordedAction& action, const StepCall& call) {
+  if (call.among == Axis::kTensor) return absl::StrCat("tensor", call.ranks);
+  if (call.among == Axis::kPipeline) return action.action.transfers() ? "stages" : "tied";
+  if (call.among == Axes().Others()) return "world";
+  const bool both = SizeAlong(Axis::kShard, job) > 1 && SizeAlong(Axis::kReplica, job) > 1;
+  if (both) return call.among == Axis::kShard ? "shard" : "replicas";
+  return SizeAlong(kModelAxes, job) > 1 ? "data" : "world";
+}
+
+// Returns the calls of a slot's training, by group.
+std::vector<Calls> PlannedCalls(const v1::JobSpec& job, const PreparedJob& prepared, int slot) {
+  const CallRoad road = TrainsByAllReduce(job) ? CallRoad::kAllReduce : CallRoad::kServers;
+  const JobCalls calls = JobCalls::Create(*prepared.schema, job, road).value();
+  const Mesh& mesh = calls.mesh();
+  const BatchDivision batch = {.batch_size = job.batch_size(),
+                               .data_ranks = mesh.size(kDataAxes),
+                               .job_data_ranks = mesh.size(kDataAxes),
+                               .micro_batches = ShapeOfStages(job).micro_batches};
+  StepToRecord step = {.shard = mesh.Position(slot, Axis::kShard)};
+  for (int i = 0; i < batch.micro_batches; ++i) {
+    step.examples.push_back(batch.MicroBatch(mesh.Position(slot, kDataAxes), i).size());
+  }
+  const RecordedStep recorded =
+      RankCalls::Create(calls, mesh.Position(slot, kModelAxes)).value()->Record(step);
+  std::map<std::string, Calls> groups;
+  for (uint64_t clock = 0; clock <= prepared.total_steps; ++clock) {
+    int slices = 0;
+    for (const RecordedAction& action : recorded.actions) {
+      // Before the first step ranks gather what they hold whole.
+      if (clock == 0 && action.part != "renew the weights") continue;
+      for (const StepCall& call : recorded.CallsOf(action)) {
+        const std::string label = LabelOf(action, call, slices);
+        if (call.name == "all-reduce slices") ++slices;
+        if (label.empty()) continue;
+        groups[GroupOf(job, action, call)].push_back(
+            TextOf(call.kind, label, call.count * SizeOf(call.dtype)));
+      }
+    }
+  }
+  std::vector<Calls> result;
+  for (auto& [name, made] : groups) result.push_back(std::move(made));
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+// Returns the calls that a slot made, by group.
+std::vector<Calls> CallsMade(const v1::JobSpec& job,
+                             const std::vector<std::vector<RecordedCall>>& groups) {
+  const std::vector<std::string> known = KnownLabels(job);
+  std::vector<Calls> result;
+  for (const std::vector<RecordedCall>& group : groups) {
+    Calls made;
+    for (const RecordedCall& call : group) {
+      const bool compared = std::any_of(known.begin(), known.end(), [&](absl::string_view label) {
+        return absl::StartsWith(call.label, label.substr(0, kLabelBytes));
+      });
+      // The records of rows name these, too.
+      if (!compared || absl::StartsWith(call.label, "gradients of rows")) continue;
+      made.push_back(TextOf(call.kind, call.label, call.count * SizeOf(call.dtype)));
+    }
+    if (!made.empty()) result.push_back(std::move(made));
+  }
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+}  // namespace
+
+void ExpectPredictedTraffic(const v1::JobSpec& given) {
+  v1::JobSpec job = given;
+  job.clear_evaluation();
   SCOPED_TRACE(
       absl::StrCat(job.parallelism().ShortDebugString(), " ", job.compute().ShortDebugString()));
   const PreparedJob prepared = PrepareJob(job).value();
@@ -45,6 +189,8 @@ void ExpectPredictedTraffic(const v1::JobSpec& job) {
       EXPECT_GT(counters.stage_bytes_sent, 0);
     }
     tensor_bytes += counters.tensor_bytes_sent;
+    EXPECT_EQ(CallsMade(job, run.collectives[slot]),
+              PlannedCalls(job, prepared, static_cast<int>(slot)));
   }
   // A stage may have layers of which tensor ranks exchange nothing; not all have.
   if (SizeAlong(Axis::kTensor, job) > 1) {

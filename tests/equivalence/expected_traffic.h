@@ -5,8 +5,9 @@
 
 namespace muster {
 
-// Trains a dense job on its road, and expects each slot's bytes along each axis to be those that
-// are predicted (client/compare/traffic_prediction.h).
+// Trains a job on its road, without evaluations, and expects each slot's bytes along each axis to be
+// those that are predicted (common/plan/calls/step_traffic.h), and its calls in each group to be
+// those that are recorded (job_calls.h), in order and size, but for those of rows.
 void ExpectPredictedTraffic(const v1::JobSpec& job);
 
 }  // namespace muster

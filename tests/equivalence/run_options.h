@@ -13,6 +13,7 @@
 #include "tests/equivalence/in_process_servers.h"
 #include "tests/equivalence/run_checkpoints.h"
 #include "tests/equivalence/step_observer.h"
+#include "worker/collectives/flight_recorder.h"
 #include "worker/strategy/strategy.h"
 
 namespace muster {
@@ -62,9 +63,9 @@ struct RunResult {
   LossCurve curve;
   // Lines that tasks wrote, of each slot's in order.
   std::vector<std::string> log;
-  // All-reduce: labels of the collective calls of each slot's last group, in their order; and how
-  // often the slots met.
-  std::vector<std::vector<std::string>> collectives;
+  // The last calls of each slot's training in each of its last groups, in their order; by
+  // all-reduce those of all ranks first. And how often the slots met.
+  std::vector<std::vector<std::vector<RecordedCall>>> collectives;
   int rounds = 0;
 };
 

@@ -153,12 +153,15 @@ void RunWorld::NoteRun(uint32_t slot, const DyingStrategy& strategy,
   }
 }
 
+void RunWorld::NoteCalls(uint32_t slot, absl::Span<const FlightRecorder* const> groups) {
+  absl::MutexLock lock(&mutex_);
+  run_.collectives[slot].clear();
+  for (const FlightRecorder* group : groups) run_.collectives[slot].push_back(group->Calls());
+}
+
 void RunWorld::AddRank(uint32_t slot, const ShardedStrategy& strategy) {
   const ShardState& state = strategy.shard_state();
   absl::MutexLock lock(&mutex_);
-  for (const RecordedCall& call : strategy.communicator()->recorder().Calls()) {
-    run_.collectives[slot].push_back(call.label);
-  }
   std::map<std::string, std::vector<float>>& values = groups_[ReplicaOf(slot)];
   for (const TensorSpec& tensor : job_.model->description().tensors) {
     if (tensor.tied_to.empty()) values[tensor.name].resize(tensor.elements());

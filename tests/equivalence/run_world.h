@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "common/base/clock.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
@@ -73,8 +74,11 @@ class RunWorld {
 
   std::vector<TrainedValues> trained();
 
-  // Keeps the slot's collective calls, and writes what its state has of the dense weights into
-  // those of its group, whose ranks have all of them together.
+  // Keeps the slot's collective calls so far.
+  void NoteCalls(uint32_t slot, absl::Span<const FlightRecorder* const> groups);
+
+  // Writes what the slot's state has of the dense weights into those of its group, whose ranks have
+  // all of them together.
   void AddRank(uint32_t slot, const ShardedStrategy& strategy);
 
   // Expects that the slot reads what its group's ranks, now done, have. Gives it whole tensors, and

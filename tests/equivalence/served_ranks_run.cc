@@ -66,7 +66,10 @@ TaskEnd TrainInRounds(uint32_t slot, ServedGroup& group, const absl::optional<De
         groups.EndRound();
         return TaskEnd::kDied;
       }
-      if (status.ok()) world.NoteRun(slot, dying, coordinator);
+      if (status.ok()) {
+        world.NoteCalls(slot, group.recorders());
+        world.NoteRun(slot, dying, coordinator);
+      }
     }
     if (status.ok()) return TaskEnd::kFinished;
     const bool meets_again = absl::IsUnavailable(status) || absl::IsAborted(status);

@@ -151,6 +151,7 @@ RunResult TrainByAllReduce(const v1::JobSpec& spec, const RunOptions& options) {
       if (dying.died()) return TaskEnd::kDied;
       EXPECT_EQ(status, absl::OkStatus());
       if (status.ok()) {
+        world.NoteCalls(slot, strategy->recorders());
         world.Finish(slot, dying, *strategy, coordinator);
         world.AddRank(slot, *strategy);
       }

@@ -8,8 +8,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/compare/traffic_prediction.h"
 #include "common/files/temp_folder.h"
+#include "common/plan/calls/step_traffic.h"
 #include "gtest/gtest.h"
 #include "tests/equivalence/step_observer.h"
 #include "tests/equivalence/training_jobs.h"

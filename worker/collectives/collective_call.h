@@ -7,21 +7,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "common/collectives/collective.h"
 #include "common/tensor/dtype.h"
 
 namespace muster {
-
-enum class Collective {
-  kAllReduce,
-  kReduceScatter,
-  kAllGather,
-  kBroadcast,
-  kReduce,
-  kAllToAll,
-  kSend,
-  kReceive,
-  kBarrier,
-};
 
 // The way elements are combined. kAvg divides the sum by the number of ranks, once, at the end;
 // integers round towards zero. f16 and bf16 are added in f32 and rounded once. kMin and kMax pass
@@ -84,8 +73,7 @@ struct CollectiveTraffic {
   uint64_t received = 0;
 };
 
-// Returns a name such as "all_reduce" or "sum".
-const char* Name(Collective kind);
+// Returns a name such as "sum".
 const char* Name(Reduction reduction);
 
 }  // namespace muster

@@ -13,6 +13,7 @@
 #include "common/partition/pulled_types.h"
 #include "common/partition/schema.h"
 #include "common/partition/tensor_spec.h"
+#include "common/partition/unit_pulls.h"
 #include "common/partition/wire_dtype.h"
 #include "common/plan/device/device_memory_parts.h"
 #include "common/plan/device/transformer_device_plan.h"
@@ -47,10 +48,6 @@ constexpr uint64_t kBatches = 5;
 // Shared memory of a connection to a server, each way
 // (common/rpc/parameter_service/data_channel_client.h).
 constexpr uint64_t kConnectionBytes = 72 * kMiB;
-// Parameters that are asked for before they are due, and gradients that are sent before earlier
-// ones are acknowledged (worker/strategy/servers/parameter_server_strategy.h).
-constexpr uint64_t kPullWindowBytes = 16 * kMiB;
-constexpr uint64_t kPushWindowBytes = 8 * kMiB;
 // Gradients of a partition that a server leaves where they are until other workers' come
 // (server/shard/tables/dense_table.cc).
 constexpr uint64_t kKeptGradientBytes = 1 * kMiB;

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "common/collectives/schedule.h"
 #include "worker/collectives/check_call.h"
-#include "worker/collectives/schedule.h"
 
 namespace muster {
 namespace {

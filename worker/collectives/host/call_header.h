@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "absl/types/span.h"
+#include "common/collectives/schedule.h"
 #include "worker/collectives/collective_call.h"
-#include "worker/collectives/schedule.h"
 
 namespace muster {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "worker/collectives/schedule.h"
+#include "common/collectives/schedule.h"
 
 namespace muster {
 

@@ -8,11 +8,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/collectives/schedule.h"
 #include "worker/collectives/collective_call.h"
 #include "worker/collectives/host/call_header.h"
 #include "worker/collectives/host/call_plan.h"
 #include "worker/collectives/reduce/reduce_kernels.h"
-#include "worker/collectives/schedule.h"
 #include "worker/collectives/transport/transport.h"
 
 namespace muster {

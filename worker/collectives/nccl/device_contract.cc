@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "common/collectives/schedule.h"
 #include "worker/collectives/nccl/device_contract_values.h"
 #include "worker/collectives/nccl/device_memory_for_testing.h"
-#include "worker/collectives/schedule.h"
 
 namespace muster {
 namespace {

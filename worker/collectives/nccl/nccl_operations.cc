@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "common/base/status_macros.h"
+#include "common/collectives/schedule.h"
 #include "worker/collectives/nccl/device_reduce.h"
 #include "worker/collectives/nccl/device_status.h"
-#include "worker/collectives/schedule.h"
 
 namespace muster {
 namespace {

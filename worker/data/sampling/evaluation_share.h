@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "worker/data/sampling/shares.h"
+#include "common/step/shares.h"
 #include "worker/data/sampling/split.h"
 
 namespace muster {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/step/shares.h"
 #include "worker/data/sampling/data_position.h"
 #include "worker/data/sampling/mixture.h"
-#include "worker/data/sampling/shares.h"
 
 namespace muster {
 

@@ -8,6 +8,7 @@
 #include "absl/types/optional.h"
 #include "common/kernels/device/device_optimizer.h"
 #include "common/mesh/mesh.h"
+#include "common/partition/bucket_plan.h"
 #include "common/partition/tensor_spec.h"
 #include "common/plan/device/device_memory_layout.h"
 #include "common/tensor/dtype.h"
@@ -15,7 +16,6 @@
 #include "worker/nn/model.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_shape.h"
-#include "worker/strategy/group/gradients/bucket_plan.h"
 
 namespace muster {
 

@@ -8,13 +8,13 @@
 #include "common/mesh/job_mesh.h"
 #include "common/optim/optimizer_options.h"
 #include "common/optim/schedule.h"
+#include "common/partition/bucket_plan.h"
 #include "common/partition/dense_layout.h"
 #include "common/plan/device/device_shard_plan.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/device/memory/await_device.h"
 #include "worker/device/memory/device_memory_plan.h"
-#include "worker/strategy/group/gradients/bucket_plan.h"
 
 namespace muster {
 namespace {

@@ -3,13 +3,13 @@
 #include "common/base/status_macros.h"
 #include "common/mesh/job_mesh.h"
 #include "common/optim/optimizer_options.h"
+#include "common/partition/bucket_plan.h"
 #include "common/plan/passes/transformer_memory_plan.h"
 #include "common/plan/ranks/planned_stages.h"
 #include "common/step/compute_order.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "worker/models/resolve_transformer.h"
-#include "worker/strategy/group/gradients/bucket_plan.h"
 
 namespace muster {
 

@@ -7,19 +7,13 @@
 #include "common/base/status_macros.h"
 #include "common/kernels/gemm/row_sums.h"
 #include "common/mesh/job_mesh.h"
+#include "common/step/stage_spec.h"
 #include "common/trace/trace_scope.h"
 #include "proto/job.pb.h"
 #include "worker/nn/diverged_error.h"
 
 namespace muster {
 namespace {
-
-StepTraits TraitsOf(const v1::JobSpec& spec, const ModelDescription& model) {
-  return {.has_rows = !model.sparse_tables.empty(),
-          .scaled_loss = spec.compute().type() == v1::ComputeSpec::F16,
-          .sends_micro_batches = HoldsUnitsInFlight(spec) || ZeroStage(spec) >= 2,
-          .on_device = model.on_device};
-}
 
 StageMessage MessageOf(const StepAction& action) {
   return {.gradient = action.of_gradient(), .unit = action.unit, .micro_batch = action.micro_batch};
@@ -38,7 +32,8 @@ StepExecutor::StepExecutor(const v1::JobSpec& spec, const Model& model, Strategy
       seed_(spec.seed()),
       divides_tokens_(DividesTokens(spec)),
       stage_(options.stage.value_or(ModelStage{.sizes = {model.description().units}})),
-      traits_(TraitsOf(spec, model.description())),
+      traits_(TraitsOfJob(spec, !model.description().sparse_tables.empty(),
+                          model.description().on_device)),
       evaluation_plan_(EvaluationPlan(stage_, traits_.has_rows)),
       evaluated_(model.NewMicroBatch()) {
   evaluated_->units = stage_.UnitsOf(0, stage_.shape.chunks - 1);

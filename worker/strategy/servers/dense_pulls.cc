@@ -19,7 +19,17 @@ DensePulls::DensePulls(const Parts& parts, const Options& options)
       pulled_(parts.layout, parts.tensors, PulledTypes(parts.tensors), options.holding,
               options.registered_memory),
       copies_(parts.tensors, pulled_.parameters()),
+      gathers_(pulled_.places()),
+      order_(UnitBytes(), options.window_bytes),
       pulls_(units_) {}
+
+std::vector<uint64_t> DensePulls::UnitBytes() const {
+  std::vector<uint64_t> bytes(units_);
+  for (int unit = 0; unit < units_; ++unit) {
+    for (const DenseRun& run : parts_.runs[unit]) bytes[unit] += BytesOf(run);
+  }
+  return bytes;
+}
 
 absl::Status DensePulls::Await(const ShardRouter::Handle& operation) {
   const BlockedTime blocked(parts_.clock, parts_.counters.exposed_seconds);
@@ -35,16 +45,13 @@ absl::Status DensePulls::Begin(uint64_t clock) {
     pulls.clear();
   }
   copies_.Outdate();
-  asked_bytes_ = 0;
   next_unit_ = 0;
   if (options_.holding == UnitPlaces::Holding::kWhole) {
-    const auto first = std::find_if(parts_.runs.begin(), parts_.runs.end(),
-                                    [](const auto& runs) { return !runs.empty(); });
-    AskThrough(static_cast<int>(first - parts_.runs.begin()));
+    AskBefore(order_.Begin());
     return absl::OkStatus();
   }
-  gathers_.emplace(pulled_.places());
-  return units_ == 0 ? absl::OkStatus() : AskInFlight(gathers_->Acquire(0, -1));
+  gathers_.Outdate();
+  return units_ > 0 && gathers_.Take(0) ? AskInFlight({0}) : absl::OkStatus();
 }
 
 absl::Status DensePulls::AwaitFirst() {
@@ -57,10 +64,10 @@ absl::Status DensePulls::AwaitFirst() {
 absl::Status DensePulls::Acquire(int unit, Direction direction) {
   if (unit >= units_) return absl::OkStatus();  // A unit without dense tensors.
   if (options_.holding == UnitPlaces::Holding::kWhole) {
-    AskThrough(unit + 1);
+    AskBefore(order_.Acquire(unit));
   } else {
     const int next = direction == Direction::kForward ? unit + 1 : unit - 1;
-    MUSTER_RETURN_IF_ERROR(AskInFlight(gathers_->Acquire(unit, next < units_ ? next : -1)));
+    MUSTER_RETURN_IF_ERROR(AskInFlight(gathers_.Acquire(unit, next < units_ ? next : -1)));
   }
   for (const int tied : pulled_.places().tied_units(unit)) MUSTER_RETURN_IF_ERROR(AwaitUnit(tied));
   MUSTER_RETURN_IF_ERROR(AwaitUnit(unit));
@@ -85,19 +92,13 @@ void DensePulls::Ask(int unit) {
     pull.set_first_block(run.first_block);
     pull.set_blocks(run.blocks);
     pull.set_type(static_cast<v1::UpdateSpec::WireType>(WireTypeOf(TypeOf(run))));
-    asked_bytes_ += BytesOf(run);
     pulls_[unit].push_back({&run, parts_.router.Send(run.partition, std::move(request), Payload(),
                                                      ShardRouter::Order::kFree, LandingOf(run))});
   }
 }
 
-void DensePulls::AskThrough(int unit) {
-  for (; next_unit_ < units_; ++next_unit_) {
-    uint64_t bytes = 0;
-    for (const DenseRun& run : parts_.runs[next_unit_]) bytes += BytesOf(run);
-    if (next_unit_ > unit && asked_bytes_ + bytes > options_.window_bytes) return;
-    Ask(next_unit_);
-  }
+void DensePulls::AskBefore(int end) {
+  while (next_unit_ < end) Ask(next_unit_++);
 }
 
 absl::Status DensePulls::AskInFlight(absl::Span<const int> units) {
@@ -126,8 +127,8 @@ absl::Status DensePulls::AwaitUnit(int unit) {
     slowest_ = std::min<uint64_t>(slowest_, result.reply->slowest_clock());
     parts_.loss_scale.TakeReply(clock_, *result.reply);
     parts_.counters.bytes_pulled += result.payload.size();
-    asked_bytes_ -= BytesOf(*pull.run);
   }
+  if (!pulls_[unit].empty()) order_.Came(unit);
   // The pulls are waited for once; backward and other passes of the same clock come here again.
   pulls_[unit].clear();
   return absl::OkStatus();

@@ -14,6 +14,7 @@
 #include "common/partition/tensor_spec.h"
 #include "common/partition/unit_gathers.h"
 #include "common/partition/unit_places.h"
+#include "common/partition/unit_pulls.h"
 #include "common/step/action.h"
 #include "common/tensor/dtype.h"
 #include "common/transport/shared_memory/registered_memory.h"
@@ -88,10 +89,11 @@ class DensePulls {
   absl::Status AwaitUnit(int unit);
   // Sends the unit's pulls.
   void Ask(int unit);
-  // Sends the pulls of units up to this one, and of later units within the window.
-  void AskThrough(int unit);
+  // Sends the pulls of units before `end` that were not sent yet.
+  void AskBefore(int end);
   // Sends the pulls of these units, once no other pull into their places is under way.
   absl::Status AskInFlight(absl::Span<const int> units);
+  std::vector<uint64_t> UnitBytes() const;
   DType TypeOf(const DenseRun& run) const;
   uint64_t BytesOf(const DenseRun& run) const { return run.elements() * SizeOf(TypeOf(run)); }
   // Returns the memory that the run's answer can be received into directly, if it travels in the
@@ -103,14 +105,14 @@ class DensePulls {
   const int units_;
   PulledParameters pulled_;
   LowPrecisionCopies copies_;
-  // Says which unit is where since Begin. Only with kInFlight.
-  absl::optional<UnitGathers> gathers_;
+  // Say which unit is where since Begin, with kInFlight, and with kWhole when which is pulled.
+  UnitGathers gathers_;
+  UnitPulls order_;
 
   uint64_t clock_ = 0;
-  // By unit, the pulls that were sent and not waited for; their bytes; and, with kWhole, the first
-  // unit whose pulls were not sent yet.
+  // By unit, the pulls that were sent and not waited for; and, with kWhole, the first unit whose
+  // pulls were not sent yet.
   std::vector<std::vector<DenseOperation>> pulls_;
-  uint64_t asked_bytes_ = 0;
   int next_unit_ = 0;
   uint64_t slowest_ = 0;
 };

@@ -62,16 +62,6 @@ v1::ExchangeRequest At(uint64_t clock) {
   return request;
 }
 
-// Returns, by unit, the units whose gradients are complete once backward has left it, last first.
-std::vector<std::vector<int>> CompleteWith(absl::Span<const TensorSpec> tensors) {
-  const std::vector<int> ready_units = ReadyUnits(tensors);
-  std::vector<std::vector<int>> complete(ready_units.size());
-  for (int unit = static_cast<int>(ready_units.size()) - 1; unit >= 0; --unit) {
-    complete[ready_units[unit]].push_back(unit);
-  }
-  return complete;
-}
-
 // Returns, by partition, whether a slot pushes any block there.
 std::vector<bool> PushesTo(const DenseLayout& layout) {
   std::vector<bool> pushes(layout.partitions());
@@ -146,7 +136,7 @@ ParameterServerStrategy::ParameterServerStrategy(Share share, const v1::TaskOrde
       holding_(HoldingOf(order.spec())),
       runs_(DenseRunsByUnit(layout_, units_, options.max_message_bytes)),
       pushes_to_(PushesTo(layout_)),
-      complete_with_(CompleteWith(tables_.tensors)),
+      complete_with_(CompleteUnits(tables_.tensors)),
       loss_scale_(LossScaling(order.spec().compute(), {.slot = order.slot(), .log = log_}),
                   synchronous_ ? ServedLossScale::Owner::kGroup : ServedLossScale::Owner::kSlot),
       pulls_({.router = router_,

@@ -35,11 +35,6 @@ class TablesSchema;
 class TaskOrder;
 }  // namespace v1
 
-// The most bytes that a worker asks for before they are due (Options::pull_window_bytes), and that
-// it sends before they are acknowledged (Options::push_window_bytes); plans of memory go by them.
-inline constexpr uint64_t kPullWindowBytes = uint64_t{16} << 20;
-inline constexpr uint64_t kPushWindowBytes = uint64_t{8} << 20;
-
 // Parameters live on servers: pulls them unit by unit, pushes gradients as units finish, closes the
 // clock.
 //

@@ -11,10 +11,10 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/work.h"
+#include "common/partition/bucket_plan.h"
 #include "common/tensor/dtype.h"
 #include "worker/collectives/communicator.h"
 #include "worker/strategy/blocked_time.h"
-#include "worker/strategy/group/gradients/bucket_plan.h"
 #include "worker/strategy/group/gradients/call_order.h"
 
 namespace muster {

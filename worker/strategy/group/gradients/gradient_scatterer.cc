@@ -37,13 +37,11 @@ GradientScatterer::GradientScatterer(Communicator& shard_group, const ShardedTen
     gradients_[i] = absl::MakeSpan(reinterpret_cast<float*>(memory_->tensor(static_cast<int>(i))),
                                    sharded.tensors[i].elements());
   }
-  const std::vector<int> ready_units = ReadyUnits(sharded.tensors);
-  const int units = static_cast<int>(ready_units.size());
-  ready_.resize(units);
-  for (int ready = units - 1; ready >= 0; --ready) {
+  const std::vector<std::vector<int>> complete = CompleteUnits(sharded.tensors);
+  ready_.resize(complete.size());
+  for (int ready = static_cast<int>(complete.size()) - 1; ready >= 0; --ready) {
     ready_[ready].begin = parts_.size();
-    for (int unit = units - 1; unit >= 0; --unit) {
-      if (ready_units[unit] != ready) continue;
+    for (const int unit : complete[ready]) {
       for (const int index : sharded.shards.unit_parts(unit)) {
         parts_.push_back(
             {.index = index, .unit = unit, .label = absl::StrCat("gradients of unit ", unit)});

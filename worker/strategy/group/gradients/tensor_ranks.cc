@@ -1,6 +1,7 @@
 #include "worker/strategy/group/gradients/tensor_ranks.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -14,29 +15,25 @@ absl::StatusOr<std::unique_ptr<TensorRanks>> TensorRanks::Create(
     Communicator* tensor_group, absl::Span<const TensorSpec> tensors, const Options& options) {
   if (tensor_group == nullptr) return nullptr;
   std::unique_ptr<TensorRanks> sums(new TensorRanks(*tensor_group, options));
-  // The shared elements by number of ranks, in the same order on all ranks.
-  std::map<int, std::vector<Elements>> shared;
-  for (size_t t = 0; t < tensors.size(); ++t) {
-    for (const SharedElements& elements : PartialElements(tensors[t], options.divides_tokens)) {
-      shared[elements.ranks].push_back({t, elements.begin, elements.end});
-    }
-  }
   const int rank = tensor_group->rank();
-  for (const auto& [ranks, elements] : shared) {
-    Communicator* group = tensor_group;
-    if (ranks < tensor_group->size()) {
-      MUSTER_ASSIGN_OR_RETURN(sums->groups_[ranks], tensor_group->Split(rank / ranks, rank));
-      group = sums->groups_[ranks].get();
-    }
-    for (const Elements& some : elements) {
-      const uint32_t unit = tensors[some.tensor].unit;
-      sums->calls_.resize(std::max<size_t>(sums->calls_.size(), unit + 1));
-      std::vector<Call>& calls = sums->calls_[unit];
-      if (calls.empty() || calls.back().group != group) {
-        calls.push_back({.group = group, .label = absl::StrCat("shared gradients of unit ", unit)});
-      }
-      calls.back().elements.push_back(some);
-      calls.back().count += some.end - some.begin;
+  std::vector<std::vector<SharedSum>> by_unit = SharedSums(tensors, options.divides_tokens);
+  // All ranks make the same groups in the same order.
+  std::map<int, Communicator*> groups;
+  for (const std::vector<SharedSum>& of_unit : by_unit) {
+    for (const SharedSum& sum : of_unit) groups[sum.ranks] = tensor_group;
+  }
+  for (auto& [ranks, group] : groups) {
+    if (ranks == tensor_group->size()) continue;
+    MUSTER_ASSIGN_OR_RETURN(sums->groups_[ranks], tensor_group->Split(rank / ranks, rank));
+    group = sums->groups_[ranks].get();
+  }
+  for (std::vector<SharedSum>& of_unit : by_unit) {
+    std::vector<Call>& calls = sums->calls_.emplace_back();
+    for (SharedSum& sum : of_unit) {
+      calls.push_back(
+          {.group = groups[sum.ranks],
+           .sum = std::move(sum),
+           .label = absl::StrCat("shared gradients of unit ", sums->calls_.size() - 1)});
     }
   }
   MUSTER_RETURN_IF_ERROR(sums->Allocate());
@@ -50,7 +47,7 @@ absl::Status TensorRanks::Allocate() {
     for (const Call& call : calls) {
       auto& [group, count] = most[call.group->size()];
       group = call.group;
-      count = std::max(count, call.count);
+      count = std::max<size_t>(count, call.sum.count);
     }
   }
   for (const auto& [ranks, of_group] : most) {
@@ -65,14 +62,15 @@ absl::Status TensorRanks::Sum(int unit, GradientSpans gradients) {
   for (const Call& call : calls_[unit]) {
     float* const packed = PackedOf(call);
     float* next = packed;
-    for (const Elements& some : call.elements) {
+    for (const SharedSum::Elements& some : call.sum.elements) {
       options_.ops->Copy(ElementsOf(some, gradients), next);
       next += some.end - some.begin;
     }
-    MUSTER_RETURN_IF_ERROR(options_.run(*call.group, muster::Sum(absl::MakeSpan(packed, call.count),
-                                                                 options_.timeout, call.label)));
+    MUSTER_RETURN_IF_ERROR(options_.run(
+        *call.group,
+        muster::Sum(absl::MakeSpan(packed, call.sum.count), options_.timeout, call.label)));
     next = packed;
-    for (const Elements& some : call.elements) {
+    for (const SharedSum::Elements& some : call.sum.elements) {
       const absl::Span<float> gradient = ElementsOf(some, gradients);
       options_.ops->Copy({next, gradient.size()}, gradient.data());
       next += gradient.size();
@@ -81,7 +79,8 @@ absl::Status TensorRanks::Sum(int unit, GradientSpans gradients) {
   return absl::OkStatus();
 }
 
-absl::Span<float> TensorRanks::ElementsOf(const Elements& some, GradientSpans gradients) {
+absl::Span<float> TensorRanks::ElementsOf(const SharedSum::Elements& some,
+                                          GradientSpans gradients) {
   return gradients[some.tensor].subspan(some.begin, some.end - some.begin);
 }
 

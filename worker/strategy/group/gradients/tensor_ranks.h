@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "common/partition/shared_sums.h"
 #include "common/partition/tensor_spec.h"
 #include "worker/collectives/communicator.h"
 #include "worker/nn/layer.h"
@@ -62,17 +63,10 @@ class TensorRanks {
   std::vector<const FlightRecorder*> recorders() const;
 
  private:
-  // Elements [begin, end) of a tensor.
-  struct Elements {
-    size_t tensor = 0;
-    uint64_t begin = 0;
-    uint64_t end = 0;
-  };
   // The elements of a unit that the ranks of a group share.
   struct Call {
     Communicator* group = nullptr;
-    std::vector<Elements> elements;
-    size_t count = 0;
+    SharedSum sum;
     std::string label;
   };
 
@@ -83,7 +77,7 @@ class TensorRanks {
 
   // Allocates the memory of calls; a collective call.
   absl::Status Allocate();
-  static absl::Span<float> ElementsOf(const Elements& some, GradientSpans gradients);
+  static absl::Span<float> ElementsOf(const SharedSum::Elements& some, GradientSpans gradients);
   float* PackedOf(const Call& call) {
     return reinterpret_cast<float*>(packed_[call.group]->bytes().data());
   }

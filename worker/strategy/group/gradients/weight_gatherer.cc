@@ -55,12 +55,13 @@ WeightGatherer::WeightGatherer(Communicator& shard_group, const ShardedTensors& 
       memory_(std::move(memory)),
       values_(sharded.tensors.size()),
       rounded_(sharded.tensors.size()),
-      works_(sharded.shards.parts().size()) {
+      works_(sharded.shards.parts().size()),
+      gathers_(memory_->places()) {
   for (size_t i = 0; i < sharded.tensors.size(); ++i) {
     const TensorSpec& tensor = sharded.tensors[i];
     const int unit = static_cast<int>(tensor.unit);
-    for (int next = static_cast<int>(units_.size()); next <= unit; ++next) {
-      units_.push_back({.label = absl::StrCat("weights of unit ", next)});
+    for (int next = static_cast<int>(labels_.size()); next <= unit; ++next) {
+      labels_.push_back(absl::StrCat("weights of unit ", next));
     }
     const std::byte* const data = memory_->tensor(static_cast<int>(i));
     if (data == nullptr) continue;
@@ -90,14 +91,15 @@ absl::Span<float> WeightGatherer::own_slice(int part) {
 }
 
 void WeightGatherer::Start(int unit, absl::Span<const absl::Span<const float>> weights) {
-  if (Holds(unit)) return;
-  if (const int place = places().shared_place(unit); place >= 0) {
-    const int before = std::exchange(tenants_[place], unit);
-    if (before >= 0) {
-      // An error has ended the group, so the unit's own calls return it, too.
-      End(before).IgnoreError();
-      units_[before].held = false;
-    }
+  if (unit >= 0 && gathers_.Take(unit)) Gather(unit, weights);
+}
+
+void WeightGatherer::Gather(int unit, absl::Span<const absl::Span<const float>> weights) {
+  if (sharded_.shards.unit_parts(unit).empty()) return;
+  const int place = places().shared_place(unit);
+  for (int other = 0; place >= 0 && other < static_cast<int>(labels_.size()); ++other) {
+    // An error has ended the group, so the unit's own calls return it, too.
+    if (places().shared_place(other) == place) End(other).IgnoreError();
   }
   for (const int index : sharded_.shards.unit_parts(unit)) {
     const ShardLayout::Part& part = sharded_.shards.parts()[index];
@@ -108,7 +110,6 @@ void WeightGatherer::Start(int unit, absl::Span<const absl::Span<const float>> w
       options_.ops->Copy(weights[index], reinterpret_cast<float*>(own));
     }
   }
-  units_[unit].held = true;
   if (shard_group_.size() == 1) return;
   failure_.Update(options_.ops->FollowComputation());
   if (!failure_.ok()) return;
@@ -121,7 +122,7 @@ void WeightGatherer::Start(int unit, absl::Span<const absl::Span<const float>> w
     all_gather.out = memory_->part(index);
     all_gather.count = part.slice;
     all_gather.timeout = options_.timeout;
-    all_gather.label = units_[unit].label;
+    all_gather.label = labels_[unit];
     all_gather.stream = options_.ops->stream();
     works_[index] = shard_group_.Start(all_gather);
   }
@@ -147,26 +148,23 @@ absl::Status WeightGatherer::Await(int unit) {
 
 absl::Status WeightGatherer::Acquire(int unit, Direction direction,
                                      absl::Span<const absl::Span<const float>> weights) {
-  const absl::Span<const int> tied = places().tied_units(unit);
-  Start(unit, weights);
-  for (const int owner : tied) Start(owner, weights);
+  int next = -1;
   if (options_.holding == UnitPlaces::Holding::kInFlight) {
-    Start(direction == Direction::kForward ? unit + 1 : unit - 1, weights);
+    next = direction == Direction::kForward ? unit + 1 : unit - 1;
   }
-  for (const int owner : tied) MUSTER_RETURN_IF_ERROR(Await(owner));
+  for (const int gathered : gathers_.Acquire(unit, next)) Gather(gathered, weights);
+  for (const int owner : places().tied_units(unit)) MUSTER_RETURN_IF_ERROR(Await(owner));
   return Await(unit);
 }
 
 bool WeightGatherer::Holds(int unit) const {
-  return sharded_.shards.unit_parts(unit).empty() || units_[unit].held;
+  return sharded_.shards.unit_parts(unit).empty() || gathers_.IsInPlace(unit);
 }
 
 void WeightGatherer::Outdate() {
-  for (int unit = 0; unit < static_cast<int>(units_.size()); ++unit) {
-    // An error has ended the group, so later calls return it, too.
-    End(unit).IgnoreError();
-    units_[unit].held = false;
-  }
+  // An error has ended the group, so later calls return it, too.
+  for (int unit = 0; unit < static_cast<int>(labels_.size()); ++unit) End(unit).IgnoreError();
+  gathers_.Outdate();
 }
 
 }  // namespace muster

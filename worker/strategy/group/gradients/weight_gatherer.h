@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/work.h"
+#include "common/partition/unit_gathers.h"
 #include "common/partition/unit_places.h"
 #include "common/step/action.h"
 #include "worker/collectives/communicator.h"
@@ -105,13 +106,11 @@ class WeightGatherer {
   void Outdate();
 
  private:
-  struct Unit {
-    bool held = false;
-    std::string label;
-  };
-
   WeightGatherer(Communicator& shard_group, const ShardedTensors& sharded,
                  const WeightGathererOptions& options, std::unique_ptr<UnitMemory> memory);
+
+  // Moves the unit's own slices into place, and starts its calls. REQUIRES: gathers_ says so.
+  void Gather(int unit, absl::Span<const absl::Span<const float>> weights);
 
   // Returns the first byte of this rank's slice in the part's place.
   std::byte* Own(int part) const;
@@ -128,11 +127,12 @@ class WeightGatherer {
   std::vector<const void*> rounded_;
   // By part: the call that gathers it, until it was waited for.
   std::vector<std::shared_ptr<Work>> works_;
-  std::vector<Unit> units_;
+  // By unit, the label of its calls.
+  std::vector<std::string> labels_;
+  // Says which units are held.
+  UnitGathers gathers_;
   // The first error of the computation. Nothing is started after it.
   absl::Status failure_;
-  // The unit that was last started in each shared place; -1: none.
-  int tenants_[2] = {-1, -1};
 };
 
 }  // namespace muster

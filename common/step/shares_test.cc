@@ -1,4 +1,4 @@
-#include "worker/data/sampling/shares.h"
+#include "common/step/shares.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,11 +1,11 @@
-#ifndef MUSTER_CLIENT_COMPARE_TRAFFIC_SCHEMA_FOR_TESTING_H_
-#define MUSTER_CLIENT_COMPARE_TRAFFIC_SCHEMA_FOR_TESTING_H_
+#ifndef MUSTER_COMMON_PLAN_CALLS_TRAFFIC_SCHEMA_FOR_TESTING_H_
+#define MUSTER_COMMON_PLAN_CALLS_TRAFFIC_SCHEMA_FOR_TESTING_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "client/compare/traffic_prediction.h"
 #include "common/partition/schema.h"
+#include "common/plan/calls/step_traffic.h"
 #include "proto/schema.pb.h"
 
 namespace muster {
@@ -35,4 +35,4 @@ inline v1::TablesSchema Schema(int64_t rows = 100) {
 
 }  // namespace muster
 
-#endif  // MUSTER_CLIENT_COMPARE_TRAFFIC_SCHEMA_FOR_TESTING_H_
+#endif  // MUSTER_COMMON_PLAN_CALLS_TRAFFIC_SCHEMA_FOR_TESTING_H_

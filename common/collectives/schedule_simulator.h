@@ -1,5 +1,5 @@
-#ifndef MUSTER_WORKER_COLLECTIVES_SCHEDULE_SIMULATOR_H_
-#define MUSTER_WORKER_COLLECTIVES_SCHEDULE_SIMULATOR_H_
+#ifndef MUSTER_COMMON_COLLECTIVES_SCHEDULE_SIMULATOR_H_
+#define MUSTER_COMMON_COLLECTIVES_SCHEDULE_SIMULATOR_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/collectives/schedule.h"
+#include "common/collectives/schedule.h"
 
 namespace muster {
 
@@ -99,4 +99,4 @@ class ScheduleSimulator {
 
 }  // namespace muster
 
-#endif  // MUSTER_WORKER_COLLECTIVES_SCHEDULE_SIMULATOR_H_
+#endif  // MUSTER_COMMON_COLLECTIVES_SCHEDULE_SIMULATOR_H_

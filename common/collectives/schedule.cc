@@ -1,4 +1,4 @@
-#include "worker/collectives/schedule.h"
+#include "common/collectives/schedule.h"
 
 #include <algorithm>
 #include <limits>
@@ -555,6 +555,18 @@ uint64_t SentElements(const Schedule& schedule) {
   uint64_t elements = 0;
   for (const Transfer& transfer : schedule.transfers) {
     if (transfer.kind == Kind::kSend) elements += transfer.count;
+  }
+  return elements;
+}
+
+uint64_t ReceivedElements(const Schedule& schedule, int size) {
+  uint64_t elements = 0;
+  for (const Transfer& transfer : schedule.transfers) {
+    if (transfer.kind == Kind::kReceive || transfer.kind == Kind::kReceiveReduce) {
+      elements += transfer.count;
+    } else if (transfer.kind == Kind::kReduceFromAll) {
+      elements += transfer.count * (size - 1);
+    }
   }
   return elements;
 }

@@ -1,4 +1,4 @@
-#include "worker/strategy/group/gradients/bucket_plan.h"
+#include "common/partition/bucket_plan.h"
 
 #include <set>
 
@@ -34,13 +34,13 @@ std::vector<TensorSpec> Units(const std::vector<int64_t>& sizes) {
   return tensors;
 }
 
-DenseLayout Layout(const std::vector<TensorSpec>& tensors) {
+DenseLayout LayoutInOneBlock(const std::vector<TensorSpec>& tensors) {
   return DenseLayout::Create(tensors, {.block_bytes = 8, .partitions = 3}).value();
 }
 
 std::vector<GradientBucket> Plan(const std::vector<TensorSpec>& tensors, uint64_t first_elements,
                                  uint64_t elements) {
-  return MakeBucketPlan(Layout(tensors), tensors, {first_elements * 4, elements * 4});
+  return MakeBucketPlan(LayoutInOneBlock(tensors), tensors, {first_elements * 4, elements * 4});
 }
 
 TEST(BucketPlanTest, TheExampleOfTheHeader) {

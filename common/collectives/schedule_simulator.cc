@@ -1,4 +1,4 @@
-#include "worker/collectives/schedule_simulator.h"
+#include "common/collectives/schedule_simulator.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,5 +1,5 @@
-#ifndef MUSTER_WORKER_DATA_SAMPLING_SHARES_H_
-#define MUSTER_WORKER_DATA_SAMPLING_SHARES_H_
+#ifndef MUSTER_COMMON_STEP_SHARES_H_
+#define MUSTER_COMMON_STEP_SHARES_H_
 
 #include <cstdint>
 
@@ -63,4 +63,4 @@ struct EvaluationDivision {
 
 }  // namespace muster
 
-#endif  // MUSTER_WORKER_DATA_SAMPLING_SHARES_H_
+#endif  // MUSTER_COMMON_STEP_SHARES_H_

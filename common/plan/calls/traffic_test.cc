@@ -1,5 +1,3 @@
-#include "client/compare/traffic_prediction.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,9 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "client/compare/traffic_schema_for_testing.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/schema.h"
+#include "common/plan/calls/step_traffic.h"
+#include "common/plan/calls/traffic_schema_for_testing.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "proto/status.pb.h"
@@ -99,7 +98,9 @@ std::vector<double> Sent(const v1::TablesSchema& schema, const v1::JobSpec& spec
 // Does the same for `workers` workers. Without `update`, the gradient is one bucket.
 std::vector<double> Sent(const v1::TablesSchema& schema, int workers, AllReduceWay way,
                          const v1::UpdateSpec& update = {}) {
-  return Sent(schema, SpecOf(workers, update), way);
+  v1::JobSpec spec = SpecOf(workers, update);
+  if (way == AllReduceWay::kDevices) spec.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+  return Sent(schema, spec, way);
 }
 
 constexpr AllReduceWay kTcp = AllReduceWay::kTcp;
@@ -181,7 +182,7 @@ TEST(TrafficPredictionTest, TheMeanNeedsNoSchedules) {
                        << " " << update.ShortDebugString());
           const v1::JobSpec spec = SpecOf(workers, update);
           const auto all = PredictAllReduceTraffic(schema, spec, way);
-          const auto mean = PredictMeanAllReduceTraffic(schema, spec, way);
+          const auto mean = PredictMeanTraffic(schema, spec, CallRoad::kAllReduce, way);
           ASSERT_TRUE(mean.ok()) << mean.status();
           EXPECT_DOUBLE_EQ(mean->front().data.sent, MeanOf(all->workers).sent);
           EXPECT_DOUBLE_EQ(mean->front().data.received, MeanOf(all->workers).received);
@@ -291,7 +292,7 @@ TEST(ShardedTrafficTest, TheMeanIsThatOfAllWorkers) {
         const v1::JobSpec spec = Sharded(stage, workers, 2, shard);
         const v1::TablesSchema schema = Schema(300000);
         const auto all = PredictAllReduceTraffic(schema, spec, way);
-        const auto mean = PredictMeanAllReduceTraffic(schema, spec, way);
+        const auto mean = PredictMeanTraffic(schema, spec, CallRoad::kAllReduce, way);
         ASSERT_TRUE(mean.ok()) << mean.status();
         EXPECT_DOUBLE_EQ(mean->front().data.sent, MeanOf(all->workers).sent);
         EXPECT_DOUBLE_EQ(mean->front().data.received, MeanOf(all->workers).received);
@@ -307,7 +308,7 @@ TEST(TrafficPredictionTest, AWrongSchemaIsRefused) {
   for (const uint32_t stage : {0, 1}) {
     const v1::JobSpec spec = Sharded(stage, 2);
     EXPECT_FALSE(PredictAllReduceTraffic(schema, spec, kShared).ok());
-    EXPECT_FALSE(PredictMeanAllReduceTraffic(schema, spec, kShared).ok());
+    EXPECT_FALSE(PredictMeanTraffic(schema, spec, CallRoad::kAllReduce, kShared).ok());
   }
   EXPECT_FALSE(PredictServerTraffic(schema, {}, v1::JobSpec(), kShared).ok());
 }

@@ -1,4 +1,4 @@
-#include "worker/strategy/group/gradients/bucket_plan.h"
+#include "common/partition/bucket_plan.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,13 +1,13 @@
-#ifndef MUSTER_WORKER_COLLECTIVES_SCHEDULE_H_
-#define MUSTER_WORKER_COLLECTIVES_SCHEDULE_H_
+#ifndef MUSTER_COMMON_COLLECTIVES_SCHEDULE_H_
+#define MUSTER_COMMON_COLLECTIVES_SCHEDULE_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "absl/types/span.h"
+#include "common/collectives/collective.h"
 #include "common/tensor/dtype.h"
-#include "worker/collectives/collective_call.h"
 
 namespace muster {
 
@@ -157,6 +157,11 @@ Slice OwnSlice(size_t count, int rank, int size);
 // Returns the number of elements that the rank sends: the sum over its kSend.
 uint64_t SentElements(const Schedule& schedule);
 
+// Returns the number of elements that the rank, one of `size`, receives.
+uint64_t ReceivedElements(const Schedule& schedule, int size);
+// Returns the number of elements that the rank, one of `size`, receives.
+uint64_t ReceivedElements(const Schedule& schedule, int size);
+
 }  // namespace muster
 
-#endif  // MUSTER_WORKER_COLLECTIVES_SCHEDULE_H_
+#endif  // MUSTER_COMMON_COLLECTIVES_SCHEDULE_H_

@@ -1,4 +1,4 @@
-#include "worker/collectives/schedule.h"
+#include "common/collectives/schedule.h"
 
 #include <algorithm>
 #include <numeric>
@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/collectives/schedule_simulator.h"
 #include "gtest/gtest.h"
-#include "worker/collectives/schedule_simulator.h"
 
 namespace muster {
 namespace {

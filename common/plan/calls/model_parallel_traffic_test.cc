@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "client/compare/traffic_prediction.h"
-#include "client/compare/traffic_schema_for_testing.h"
 #include "common/partition/schema.h"
+#include "common/plan/calls/step_traffic.h"
+#include "common/plan/calls/traffic_schema_for_testing.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 
@@ -53,7 +53,7 @@ std::vector<double> TensorSent(const v1::JobSpec& spec,
   const auto traffic = PredictAllReduceTraffic(schema, spec, kShared);
   EXPECT_TRUE(traffic.ok()) << traffic.status();
   if (!traffic.ok()) return {};
-  const auto mean = PredictMeanAllReduceTraffic(schema, spec, kShared);
+  const auto mean = PredictMeanTraffic(schema, spec, CallRoad::kAllReduce, kShared);
   EXPECT_DOUBLE_EQ(mean->front().tensor.sent, MeanOf(traffic->tensor).sent);
   EXPECT_DOUBLE_EQ(mean->front().data.sent + mean->front().tensor.sent,
                    MeanOf(traffic->workers).sent);
@@ -190,7 +190,8 @@ TEST(PipelineTrafficTest, EveryExampleCrossesEachBoundaryOnceEachWay) {
   const v1::TablesSchema chunks = PipelineSchema({1, 1, 1, 1});
   EXPECT_THAT(PredictAllReduceTraffic(chunks, interleaved, kShared)->workers,
               Each(WorkerTraffic{960, 960}));
-  ExpectMeans(*all, *PredictMeanAllReduceTraffic(PipelineSchema({1, 3}), spec, kShared));
+  ExpectMeans(*all,
+              *PredictMeanTraffic(PipelineSchema({1, 3}), spec, CallRoad::kAllReduce, kShared));
 }
 
 TEST(PipelineTrafficTest, AStagesDataRanksSumItsOwnGradients) {
@@ -204,7 +205,7 @@ TEST(PipelineTrafficTest, AStagesDataRanksSumItsOwnGradients) {
                                         WorkerTraffic{kFirst + 160, kFirst + 160},
                                         WorkerTraffic{kRest + 128, kRest + 128},
                                         WorkerTraffic{kRest + 160, kRest + 160}));
-  ExpectMeans(*all, *PredictMeanAllReduceTraffic(schema, spec, kShared));
+  ExpectMeans(*all, *PredictMeanTraffic(schema, spec, CallRoad::kAllReduce, kShared));
 }
 
 TEST(PipelineTrafficTest, StagesSumTheGradientOfATensorThatBothHave) {
@@ -225,7 +226,7 @@ TEST(PipelineTrafficTest, StagesSumTheGradientOfATensorThatBothHave) {
   spec.mutable_parallelism()->mutable_zero()->set_stage(1);
   const auto sharded = PredictAllReduceTraffic(schema, spec, kShared);
   EXPECT_THAT(sharded->pipeline, Each(WorkerTraffic{128 + 128, 128 + 128}));
-  ExpectMeans(*sharded, *PredictMeanAllReduceTraffic(schema, spec, kShared));
+  ExpectMeans(*sharded, *PredictMeanTraffic(schema, spec, CallRoad::kAllReduce, kShared));
 }
 
 TEST(PipelineTrafficTest, TensorRanksOfAStageHandOnTheirOwnTokens) {
@@ -275,7 +276,7 @@ TEST(TensorTrafficTest, OnServersARankPushesWhatItOwnsAndPullsWhatItHas) {
   EXPECT_EQ(with_servers(0).received, with_servers(0).sent);
   EXPECT_EQ(with_servers(1).received, with_servers(1).sent + 16);
   EXPECT_EQ(with_servers(2), with_servers(0));
-  const auto means = PredictMeanServerTraffic(schema, spec, kShared);
+  const auto means = PredictMeanTraffic(schema, spec, CallRoad::kServers, kShared);
   ASSERT_TRUE(means.ok()) << means.status();
   EXPECT_DOUBLE_EQ(means->front().total().sent, MeanOf(on_servers->workers).sent);
   // Under stage 3 every micro-batch pushes, and sums what ranks share before.

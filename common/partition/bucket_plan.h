@@ -1,5 +1,5 @@
-#ifndef MUSTER_WORKER_STRATEGY_GROUP_GRADIENTS_BUCKET_PLAN_H_
-#define MUSTER_WORKER_STRATEGY_GROUP_GRADIENTS_BUCKET_PLAN_H_
+#ifndef MUSTER_COMMON_PARTITION_BUCKET_PLAN_H_
+#define MUSTER_COMMON_PARTITION_BUCKET_PLAN_H_
 
 #include <cstdint>
 #include <vector>
@@ -57,4 +57,4 @@ uint64_t BucketPlanFingerprint(absl::Span<const GradientBucket> plan);
 
 }  // namespace muster
 
-#endif  // MUSTER_WORKER_STRATEGY_GROUP_GRADIENTS_BUCKET_PLAN_H_
+#endif  // MUSTER_COMMON_PARTITION_BUCKET_PLAN_H_

@@ -1,0 +1,591 @@
+#include "common/plan/calls/job_calls.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/round_up.h"
+#include "common/base/status_macros.h"
+#include "common/job/job_road.h"
+#include "common/mesh/job_mesh.h"
+#include "common/partition/model_units.h"
+#include "common/partition/pulled_types.h"
+#include "common/partition/schema.h"
+#include "common/partition/unit_gathers.h"
+#include "common/partition/unit_pulls.h"
+#include "common/partition/wire_dtype.h"
+#include "common/plan/device/device_memory_layout.h"
+#include "common/plan/passes/transformer_memory_plan.h"
+#include "common/plan/ranks/rank_size.h"
+#include "common/plan/size/model_size.h"
+#include "common/step/stage_spec.h"
+
+namespace muster {
+namespace {
+
+using Kind = ActionKind;
+
+// Floats that a rank tells of a token's logits (SoftmaxPart in common/compute/ops.h).
+constexpr uint64_t kLossFloats = 3;
+// Numbers that a rank tells of a step (worker/strategy/group/exchange/step_agreement.h).
+constexpr uint64_t kAgreedNumbers = 2;
+
+}  // namespace
+
+JobCalls::JobCalls(const v1::TablesSchema& schema, const v1::JobSpec& spec, CallRoad road)
+    : schema_(schema),
+      spec_(spec),
+      road_(road),
+      mesh_(MeshOf(spec)),
+      division_(DivisionOf(schema, mesh_)),
+      tensors_(TablesFromSchema(schema).tensors) {
+  schema_.set_tensor_ranks(mesh_.size(Axis::kTensor));
+  // The embedding, the blocks and the head.
+  units_ = spec.model().has_transformer()
+               ? static_cast<int>(SizeOfTransformer(spec.model().transformer(), {}).layers) + 2
+               : std::max(1, UnitCount(tensors_));
+}
+
+absl::StatusOr<JobCalls> JobCalls::Create(const v1::TablesSchema& schema, const v1::JobSpec& spec,
+                                          CallRoad road) {
+  JobCalls job(schema, spec, road);
+  if (job.served()) {
+    MUSTER_ASSIGN_OR_RETURN(job.served_, ServedFromSchema(job.schema_));
+  }
+  if (job.division_.stages() == 1 || spec.model().has_transformer()) return job;
+  for (const int rank : job.division_.mesh.Group(0, Axis::kPipeline)) {
+    MUSTER_ASSIGN_OR_RETURN(job.boundary_tensors_.emplace_back(),
+                            LocalTensors(job.tensors_, job.division_, rank));
+  }
+  return job;
+}
+
+bool JobCalls::holds_rows() const { return has_rows() && !served() && !IsHybrid(spec_); }
+
+ModelStage JobCalls::Stage(int stage) const { return StageOfJob(spec_, schema_, units_, stage); }
+
+absl::StatusOr<std::vector<TensorSpec>> JobCalls::TensorsOf(int rank) const {
+  if (!served()) return LocalTensors(tensors_, division_, rank);
+  const size_t n = served_->tensors.size() / served_->ranks();
+  const auto first = served_->tensors.begin() + static_cast<ptrdiff_t>(rank * n);
+  return std::vector<TensorSpec>(first, first + static_cast<ptrdiff_t>(n));
+}
+
+absl::StatusOr<DenseLayout> JobCalls::LayoutOf(int rank,
+                                               absl::Span<const TensorSpec> tensors) const {
+  if (served()) return LayoutOfRank(*served_, rank);
+  return LayoutOfTensors(schema_, tensors);
+}
+
+uint64_t JobCalls::MessageBytes(int unit, uint64_t examples, int position) const {
+  absl::Span<const TensorSpec> tensors;
+  if (!boundary_tensors_.empty()) tensors = boundary_tensors_[division_.StageOf(unit)];
+  return BoundaryBytes(spec_, tensors, unit, examples, position);
+}
+
+absl::StatusOr<std::unique_ptr<RankCalls>> RankCalls::Create(const JobCalls& job, int rank) {
+  MUSTER_ASSIGN_OR_RETURN(std::vector<TensorSpec> tensors, job.TensorsOf(rank));
+  MUSTER_ASSIGN_OR_RETURN(DenseLayout layout, job.LayoutOf(rank, tensors));
+  std::unique_ptr<RankCalls> calls(new RankCalls(job, rank, std::move(tensors), std::move(layout)));
+  MUSTER_RETURN_IF_ERROR(job.served() ? calls->TakeServedBlocks() : calls->PlanBuckets());
+  calls->TakeLayers();
+  return calls;
+}
+
+RankCalls::RankCalls(const JobCalls& job, int rank, std::vector<TensorSpec> tensors,
+                     DenseLayout layout)
+    : job_(job),
+      rank_(rank),
+      stage_(job.Stage(job.division().mesh.Position(rank, Axis::kPipeline))),
+      tensors_(std::move(tensors)),
+      layout_(std::move(layout)),
+      units_(UnitCount(tensors_)),
+      tied_units_(TiedUnits(tensors_)),
+      complete_(CompleteUnits(tensors_)),
+      shared_(SharedSums(tensors_, DividesTokens(job.spec()))),
+      holding_(HoldingOfStage(job.served() ? 0 : ZeroStage(job.spec()))),
+      shards_(layout_, job.served() ? 1 : job.mesh().size(Axis::kShard)) {
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    if (tensors_[i].stages > 1 && tensors_[i].elements() > 0) tied_.push_back(static_cast<int>(i));
+  }
+}
+
+absl::Status RankCalls::PlanBuckets() {
+  const v1::UpdateSpec& update = job_.spec().update();
+  if (update.wire() == v1::UpdateSpec::BF16) wire_ = DType::kBf16;
+  if (holding_.weights.has_value()) {
+    places_.emplace(shards_, tensors_, *holding_.weights, UnitPlaces::Content::kWeights,
+                    KeptGatheredBytes(job_.spec()));
+    return absl::OkStatus();
+  }
+  const BucketPlanOptions options = BucketPlanOptionsOf(update);
+  if (!job_.on_device()) {
+    buckets_ = MakeBucketPlan(layout_, tensors_, options);
+    return absl::OkStatus();
+  }
+  const std::vector<TensorSpec> padded = PaddedTensors(tensors_);
+  MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, job_.LayoutOf(rank_, padded));
+  buckets_ = MakeBucketPlan(layout, padded, options);
+  return absl::OkStatus();
+}
+
+absl::Status RankCalls::TakeServedBlocks() {
+  MUSTER_ASSIGN_OR_RETURN(wire_, WireDType(job_.spec().update().wire()));
+  const std::vector<DType> types = PulledTypes(tensors_);
+  pulled_.assign(units_, std::vector<uint64_t>(layout_.partitions()));
+  pulled_bytes_.resize(units_);
+  pushed_elements_.resize(units_);
+  for (const DenseLayout::Block& block : layout_.blocks()) {
+    const bool as_wire = job_.on_device() || wire_ != DType::kF32;
+    const uint64_t bytes =
+        block.elements() * SizeOf(as_wire ? wire_ : types[block.pieces[0].tensor]);
+    pulled_[block.unit][block.partition] += bytes;
+    pulled_bytes_[block.unit] += bytes;
+    if (!block.repeated) pushed_elements_[block.unit] += block.elements();
+  }
+  if (HoldsUnitsInFlight(job_.spec())) {
+    places_.emplace(shards_, tensors_, UnitPlaces::Holding::kInFlight, RoomFor(layout_, types));
+  }
+  return absl::OkStatus();
+}
+
+void RankCalls::TakeLayers() {
+  if (job_.spec().model().has_transformer() || job_.mesh().size(Axis::kTensor) == 1) return;
+  layers_.resize(std::max(units_, stage_.units()));
+  for (const TensorSpec& tensor : tensors_) {
+    const std::vector<int64_t>& shape = GlobalShape(tensor);
+    if (tensor.placement.kind != Placement::Kind::kShard || shape.size() != 2) continue;
+    layers_[tensor.unit].push_back({.by_inputs = tensor.placement.dimension == 1,
+                                    .inputs = static_cast<uint64_t>(shape[1]),
+                                    .outputs = static_cast<uint64_t>(shape[0])});
+  }
+}
+
+// Records one step.
+class StepRecorder {
+ public:
+  StepRecorder(const RankCalls& rank, const StepToRecord& step)
+      : rank_(rank),
+        job_(rank.job_),
+        spec_(rank.job_.spec()),
+        step_(step),
+        stage_(rank.stage_),
+        micro_batches_(static_cast<int>(step.examples.size())),
+        pulls_(rank.pulled_bytes_, kPullWindowBytes),
+        came_(rank.units_) {
+    stage_.shape.micro_batches = micro_batches_;
+    if (rank.places_.has_value()) gathers_.emplace(*rank.places_);
+  }
+
+  RecordedStep Record() {
+    const StepTraits traits = TraitsOfJob(spec_, job_.has_rows(), job_.on_device());
+    const std::vector<StepAction> actions = TrainingStepPlan(stage_, traits);
+    recorded_.actions.reserve(actions.size());
+    for (const StepAction& action : actions) {
+      Begin(action);
+      Add(action);
+    }
+    End();
+    return std::move(recorded_);
+  }
+
+ private:
+  void Begin(const StepAction& action, absl::string_view part = "") {
+    End();
+    recorded_.actions.push_back(
+        {.action = action, .part = part, .begin = recorded_.calls.size(), .end = 0});
+  }
+  // Begins a part of the step's end.
+  void Part(absl::string_view part) { Begin(StepAction(recorded_.actions.back().action), part); }
+  void End() {
+    if (!recorded_.actions.empty()) recorded_.actions.back().end = recorded_.calls.size();
+  }
+  StepCall& Call(StepCall call) { return recorded_.calls.emplace_back(call); }
+  // Adds a call whose size depends on the data.
+  void RowCall(absl::string_view name, Axes among) { Call({.name = name, .among = among}); }
+
+  bool in_flight() const {
+    return job_.served() ? gathers_.has_value()
+                         : rank_.holding_.weights == UnitPlaces::Holding::kInFlight;
+  }
+  bool divides() const { return rank_.holding_.gradients.has_value(); }
+  int size(Axes axes) const { return job_.mesh().size(axes); }
+  bool exchanges_rows() const { return job_.holds_rows() && divides(); }
+
+  void Add(const StepAction& action) {
+    switch (action.kind) {
+      case Kind::kBeginStep:
+        BeginStep();
+        break;
+      case Kind::kPrefetchRows:
+        if (exchanges_rows()) RowCall("exchange counts", Axis::kShard);
+        break;
+      case Kind::kLookUpRows:
+        if (!exchanges_rows()) break;
+        RowCall("exchange keys", Axis::kShard);
+        RowCall("exchange rows", Axis::kShard);
+        break;
+      case Kind::kAcquire:
+        Acquire(action.unit, action.direction);
+        break;
+      case Kind::kGradientReady:
+        job_.served() ? Push(action) : Sum(action);
+        break;
+      case Kind::kEndStep:
+        job_.served() ? Part("wait for the servers") : EndStep();
+        break;
+      default:
+        if (action.transfers()) AddMessage(action);
+        if (size(Axis::kTensor) > 1) AddLayer(action);
+        break;
+    }
+  }
+
+  // Weights: those that are gathered or pulled.
+  void BeginStep() {
+    if (in_flight()) {
+      if (gathers_->Take(0)) AddWeights(0);
+    } else if (job_.served()) {
+      PullBefore(pulls_.Begin());
+    }
+  }
+  void Acquire(int unit, Direction direction) {
+    if (job_.served() && unit >= rank_.units_) return;
+    if (in_flight()) {
+      int next = direction == Direction::kForward ? unit + 1 : unit - 1;
+      if (job_.served() && next >= rank_.units_) next = -1;
+      for (const int gathered : gathers_->Acquire(unit, next)) AddWeights(gathered);
+    } else if (job_.served()) {
+      PullBefore(pulls_.Acquire(unit));
+      for (const int tied : rank_.tied_units_[unit]) Await(tied);
+      Await(unit);
+    }
+  }
+  void Await(int unit) {
+    if (came_[unit]) return;
+    came_[unit] = true;
+    pulls_.Came(unit);
+  }
+  void PullBefore(int end) {
+    while (next_pull_ < end) AddWeights(next_pull_++);
+  }
+  void AddWeights(int unit) {
+    if (job_.served()) {
+      AddRequest("pull", unit, Collective::kReceive, DType::kUint8, rank_.pulled_bytes_[unit]);
+      return;
+    }
+    bool continues = false;
+    for (const int index : rank_.shards_.unit_parts(unit)) {
+      const ShardLayout::Part& part = rank_.shards_.parts()[index];
+      Call({.name = "gather",
+            .index = unit,
+            .continues = std::exchange(continues, true),
+            .among = Axis::kShard,
+            .ranks = size(Axis::kShard),
+            .dtype = part.compute,
+            .count = part.slice});
+    }
+  }
+  void AddRequest(absl::string_view name, int unit, Collective kind, DType dtype, uint64_t count) {
+    if (count > 0) {
+      Call({.name = name, .index = unit, .kind = kind, .dtype = dtype, .count = count});
+    }
+  }
+
+  // Gradients: those that are pushed, all-reduced or scattered.
+  bool IsLast(const StepAction& action) const { return action.micro_batch + 1 == micro_batches_; }
+  void AddShared(int unit) {
+    if (unit >= static_cast<int>(rank_.shared_.size())) return;
+    for (const SharedSum& sum : rank_.shared_[unit]) {
+      Call({.name = "sum shared gradients",
+            .among = Axis::kTensor,
+            .ranks = sum.ranks,
+            .kind = Collective::kAllReduce,
+            .count = sum.count});
+    }
+  }
+  void AddTied(int unit) {
+    for (const int index : rank_.tied_) {
+      const TensorSpec& tensor = rank_.tensors_[index];
+      if (static_cast<int>(tensor.unit) != unit) continue;
+      Call({.name = tensor.first_stage ? "receive tied sums" : "send tied sums",
+            .among = Axis::kPipeline,
+            .ranks = 2,
+            .kind = tensor.first_stage ? Collective::kReceive : Collective::kSend,
+            .count = static_cast<uint64_t>(tensor.elements())});
+    }
+  }
+  void AddPush(int unit) {
+    AddRequest("push", unit, Collective::kSend, rank_.wire_, rank_.pushed_elements_[unit]);
+  }
+  void Push(const StepAction& action) {
+    if (action.unit >= rank_.units_ || (!IsLast(action) && !in_flight())) return;
+    if (spec_.compute().type() != v1::ComputeSpec::F16 || in_flight()) {
+      for (const int unit : rank_.complete_[action.unit]) {
+        AddShared(unit);
+        AddTied(unit);
+        AddPush(unit);
+      }
+      return;
+    }
+    // No scaled gradient is pushed before all were found finite.
+    if (action.unit > stage_.FirstUnit(stage_.stage)) return;
+    for (int unit = rank_.units_ - 1; unit >= 0; --unit) AddShared(unit);
+    for (int unit = rank_.units_ - 1; unit >= 0; --unit) AddTied(unit);
+    for (int unit = rank_.units_ - 1; unit >= 0; --unit) AddPush(unit);
+  }
+  void Sum(const StepAction& action) {
+    const bool leaves = rank_.holding_.gradients == UnitPlaces::Holding::kInFlight;
+    if (!leaves && !IsLast(action)) return;
+    AddShared(action.unit);
+    if (!divides()) {
+      ReduceThrough(action.unit);
+    } else if (action.unit < rank_.units_) {
+      for (const int unit : rank_.complete_[action.unit]) {
+        bool continues = false;
+        AddSlices("scatter", unit, unit, Axis::kShard, Collective::kReduceScatter, continues);
+      }
+    }
+  }
+  void ReduceThrough(int unit) {
+    const std::vector<GradientBucket>& buckets = rank_.buckets_;
+    if (size(kDataAxes) == 1) return;
+    for (; next_bucket_ < buckets.size() && buckets[next_bucket_].ready_unit >= unit;
+         ++next_bucket_) {
+      Call({.name = "all-reduce bucket",
+            .index = static_cast<int>(next_bucket_),
+            .among = kDataAxes,
+            .ranks = size(kDataAxes),
+            .kind = Collective::kAllReduce,
+            .dtype = rank_.wire_,
+            .count = buckets[next_bucket_].elements(),
+            .deterministic = SumsInRankOrder(spec_)});
+    }
+  }
+  void AddSlices(absl::string_view name, int index, int unit, Axis among, Collective kind,
+                 bool& continues) {
+    for (const int part : rank_.shards_.unit_parts(unit)) {
+      Call({.name = name,
+            .index = index,
+            .continues = std::exchange(continues, true),
+            .among = among,
+            .ranks = size(among),
+            .kind = kind,
+            .dtype = rank_.wire_,
+            .count = rank_.shards_.parts()[part].slice,
+            .deterministic = SumsInRankOrder(spec_)});
+    }
+  }
+
+  // The parts of a step's end by all-reduce.
+  void EndStep() {
+    const bool rows = job_.holds_rows();
+    if (exchanges_rows()) {
+      Part("send rows to their owners");
+      for (const char* name : {"exchange counts", "exchange keys", "exchange rows"}) {
+        RowCall(name, Axis::kShard);
+      }
+    }
+    const bool replicas = divides() && size(Axis::kReplica) > 1;
+    if (size(kDataAxes) > 1) {
+      Part("wait for the sums");
+      if (!divides()) ReduceThrough(0);
+    }
+    if (replicas) {
+      Part("sum with other groups");
+      bool continues = false;
+      for (int ready = rank_.units_ - 1; ready >= 0; --ready) {
+        for (const int unit : rank_.complete_[ready]) {
+          AddSlices("all-reduce slices", -1, unit, Axis::kReplica, Collective::kAllReduce,
+                    continues);
+        }
+      }
+    }
+    if (!rank_.tied_.empty()) {
+      Part("sum with the other stage");
+      AddTiedSums();
+    }
+    if (rows && (divides() ? replicas : size(kDataAxes) > 1)) {
+      Part("sum rows");
+      for (const char* name : {"gather keys", "gather rows"}) RowCall(name, kDataAxes);
+    }
+    const bool copies = divides() && spec_.parallelism().zero().redundancy() > 0;
+    if (copies) {
+      Part("send the sums to their copies");
+      for (const Collective kind : {Collective::kSend, Collective::kReceive}) {
+        Call({.name = "move slices",
+              .continues = kind == Collective::kReceive,
+              .among = Axis::kShard,
+              .ranks = size(Axis::kShard),
+              .kind = kind,
+              .count = rank_.shards_.slice_elements()});
+      }
+    }
+    Agree();
+    Part(divides() ? "step the own slices" : "step all parameters");
+    if (rank_.holding_.weights == UnitPlaces::Holding::kWhole) {
+      Part("renew the weights");
+      for (int unit = 0; unit < rank_.units_; ++unit) AddWeights(unit);
+    }
+    if (copies) Part("step the copies");
+  }
+  void Agree() {
+    const Axes all = Axes().Others();
+    if (size(all) == 1) return;
+    Part("agree on the step");
+    Call({.name = "gather counts",
+          .among = all,
+          .ranks = size(all),
+          .dtype = DType::kInt64,
+          .count = kAgreedNumbers});
+    const bool clips = spec_.clipping().by_global_norm() > 0 || spec_.clipping().measure_norm();
+    if (clips && size(kStateAxes) > 1) Call({.name = "gather norms", .among = all});
+  }
+  void AddTiedSums() {
+    const int shards = rank_.shards_.shards();
+    std::vector<uint64_t> elements(rank_.tensors_.size());
+    for (const int index : rank_.tied_) elements[index] = rank_.tensors_[index].elements();
+    if (shards > 1 && step_.shard.has_value()) {
+      std::fill(elements.begin(), elements.end(), 0);
+      for (const auto& owned : rank_.shards_.OwnedBlocks(rank_.layout_, *step_.shard)) {
+        for (const DenseLayout::Piece& piece : owned.block.pieces) {
+          elements[piece.tensor] += piece.end - piece.begin;
+        }
+      }
+    }
+    for (const int index : rank_.tied_) {
+      // Both stages have the same slice, which may be padding alone.
+      if (elements[index] == 0) continue;
+      Call({.name = "exchange tied sums",
+            .among = Axis::kPipeline,
+            .ranks = 2,
+            .kind = Collective::kAllReduce,
+            .count = elements[index],
+            .divided = step_.shard.has_value() ? 1 : shards});
+    }
+  }
+
+  void AddMessage(const StepAction& action) {
+    const uint64_t examples = step_.examples[action.micro_batch];
+    const int ranks = size(kLayerAxes);
+    StepCall call = {.name = action.receives() ? "from stage" : "to stage",
+                     .index = action.peer,
+                     .among = Axis::kPipeline,
+                     .ranks = 2,
+                     .kind = action.receives() ? Collective::kReceive : Collective::kSend,
+                     .dtype = DType::kUint8};
+    if (step_.shard.has_value()) {
+      const int position = job_.division().mesh.Position(rank_.rank_, kLayerAxes);
+      call.count = job_.MessageBytes(action.unit, examples, position);
+    } else {
+      for (int position = 0; position < ranks; ++position) {
+        call.count += job_.MessageBytes(action.unit, examples, position);
+      }
+      call.divided = ranks;
+    }
+    Call(call);
+  }
+
+  // What ranks of a tensor group call while a unit computes.
+  void AddLayer(const StepAction& action) {
+    const bool forward = action.kind == Kind::kForward || action.kind == Kind::kLastUnit;
+    const bool backward = action.kind == Kind::kBackward || action.kind == Kind::kBackwardInput;
+    const bool weights = action.kind == Kind::kBackwardWeights;
+    if (!forward && !backward && !weights) return;
+    examples_ = step_.examples[action.micro_batch];
+    if (examples_ == 0) return;
+    if (!spec_.model().has_transformer()) {
+      AddPerceptron(action.unit, forward, backward || action.kind == Kind::kLastUnit);
+    } else if (action.unit == 0) {
+      if (forward) SumTokens(DType::kF32);
+      if (backward) GatherTokens("gradients", DType::kF32);
+    } else if (action.unit + 1 == stage_.units()) {
+      if (forward) AddHead(action.kind == Kind::kLastUnit);
+    } else if (forward) {
+      AddBlockForward();
+    } else if (backward) {
+      AddBlockBackward(/*split=*/action.kind == Kind::kBackwardInput);
+    } else {
+      for (const char* what : {"gradients", "rows", "gradients", "rows"}) GatherTokens(what);
+    }
+  }
+  void AddPerceptron(int unit, bool forward, bool backward) {
+    for (const RankCalls::DividedLayer& layer : rank_.layers_[unit]) {
+      if (layer.by_inputs && forward) AddSum(DType::kF32, examples_ * layer.outputs);
+      if (!layer.by_inputs && backward && unit > 0) AddSum(DType::kF32, examples_ * layer.inputs);
+    }
+  }
+  void AddHead(bool trains) {
+    GatherTokens("rows");
+    AddTensorCall("gather softmax parts", Collective::kAllGather, DType::kF32,
+                  tokens() * kLossFloats);
+    if (trains) SumTokens(type_);
+  }
+  void AddBlockForward() {
+    for (int half = 0; half < 2; ++half) {
+      GatherTokens("rows");
+      SumTokens(type_);
+    }
+  }
+  void AddBlockBackward(bool split) {
+    if (ResolveRecompute(spec_.compute()) == Recompute::kFull) {
+      GatherTokens("rows");
+      SumTokens(type_);
+      GatherTokens("rows");
+    }
+    for (int half = 0; half < 2; ++half) {
+      GatherTokens("gradients");
+      if (!split) GatherTokens("rows");
+      SumTokens(type_);
+    }
+  }
+  uint64_t tokens() const { return examples_ * transformer_.T; }
+  uint64_t RowsOfRank() const {
+    return CeilDivide<uint64_t>(tokens(), size(Axis::kTensor)) * transformer_.C;
+  }
+  void GatherTokens(absl::string_view what) { GatherTokens(what, type_); }
+  void GatherTokens(absl::string_view what, DType type) {
+    if (!divides_tokens_) return;
+    AddTensorCall(what == "rows" ? "gather rows" : "gather gradients", Collective::kAllGather, type,
+                  RowsOfRank());
+  }
+  void SumTokens(DType type) {
+    if (!divides_tokens_) return AddSum(type, tokens() * transformer_.C);
+    AddTensorCall("scatter sums", Collective::kReduceScatter, type, RowsOfRank());
+  }
+  void AddSum(DType type, uint64_t count) {
+    AddTensorCall("sum", Collective::kAllReduce, type, count);
+  }
+  void AddTensorCall(absl::string_view name, Collective kind, DType type, uint64_t count) {
+    Call({.name = name,
+          .among = Axis::kTensor,
+          .ranks = size(Axis::kTensor),
+          .kind = kind,
+          .dtype = type,
+          .count = count});
+  }
+
+  const RankCalls& rank_;
+  const JobCalls& job_;
+  const v1::JobSpec& spec_;
+  const StepToRecord& step_;
+  ModelStage stage_;
+  const int micro_batches_;
+  const TransformerSize transformer_ = SizeOfTransformer(spec_.model().transformer(), {});
+  const DType type_ = ActivationType(spec_.compute());
+  const bool divides_tokens_ = DividesTokens(spec_);
+  RecordedStep recorded_;
+  absl::optional<UnitGathers> gathers_;
+  UnitPulls pulls_;
+  // Units whose pulls were waited for, and the first that was not asked for.
+  std::vector<bool> came_;
+  int next_pull_ = 0;
+  size_t next_bucket_ = 0;
+  // Of the micro-batch at hand.
+  uint64_t examples_ = 0;
+};
+
+RecordedStep RankCalls::Record(const StepToRecord& step) const {
+  return StepRecorder(*this, step).Record();
+}
+
+}  // namespace muster
