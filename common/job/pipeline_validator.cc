@@ -142,20 +142,21 @@ absl::Status ValidateRest(const v1::JobSpec& spec) {
                                 ", where what pushes round away is not kept: take update.wire F32, "
                                 "or update.dense ALL_REDUCE"));
   }
-  if (const StageOrder order = ShapeOfStages(spec).order;
-      spec.parallelism().zero().stage() == 2 &&
-      (order == StageOrder::kZeroBubble || order == StageOrder::kInterleaved)) {
-    return Invalid("parallelism.zero.stage", 2,
+  const uint32_t zero = spec.parallelism().zero().stage();
+  if (zero == 3 && !TrainsByAllReduce(spec)) {
+    return Invalid("parallelism.zero.stage", 3,
+                   absl::StrCat("but update.dense is PARAMETER_SERVER and ", kPipeline, " ", stages,
+                                ", whose stages add up a tied head's gradients once a step, while "
+                                "stage 3 pushes them in every micro-batch: take update.dense "
+                                "ALL_REDUCE, or stage 0"));
+  }
+  const StageOrder order = ShapeOfStages(spec).order;
+  if (zero >= 2 && (order == StageOrder::kZeroBubble || order == StageOrder::kInterleaved)) {
+    return Invalid("parallelism.zero.stage", zero,
                    absl::StrCat("but ", kSchedule, " is ", Name(order),
                                 ", where a stage computes gradients of several micro-batches or "
-                                "virtual stages by turns, which stage 2 has no memory for: take "
-                                "stage 1, or GPIPE or ONE_F_ONE_B"));
-  }
-  if (spec.parallelism().zero().stage() == 3) {
-    return Invalid("parallelism.zero.stage", 3,
-                   absl::StrCat("but parallelism.pipeline is ", stages,
-                                ", and every micro-batch would gather each layer twice: take stage "
-                                "1 or 2, or leave out the pipeline"));
+                                "virtual stages by turns, which stages 2 and 3 have no memory for: "
+                                "take stage 1, or GPIPE or ONE_F_ONE_B"));
   }
   if (spec.min_workers() > 0 && spec.min_workers() < spec.workers()) {
     return Invalid("min_workers", spec.min_workers(),

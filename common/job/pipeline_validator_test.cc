@@ -168,9 +168,21 @@ INSTANTIATE_TEST_SUITE_P(
                     },
                     HasSubstr("parallelism.zero.stage is 2; but parallelism.pipeline_schedule is "
                               "INTERLEAVED")},
-        BadPipeline{"GatheredLayers",
-                    [](v1::JobSpec& s) { Parallelism(s).mutable_zero()->set_stage(3); },
-                    AllOf(HasSubstr("parallelism.zero.stage is 3"), HasSubstr("twice"))},
+        BadPipeline{"GatheredLayersOfSeveralChunks",
+                    [](v1::JobSpec& s) {
+                      Parallelism(s).mutable_zero()->set_stage(3);
+                      Parallelism(s).set_pipeline_schedule(v1::ParallelismSpec::INTERLEAVED);
+                    },
+                    AllOf(HasSubstr("parallelism.zero.stage is 3; but "
+                                    "parallelism.pipeline_schedule is INTERLEAVED"),
+                          HasSubstr("take stage 1, or GPIPE or ONE_F_ONE_B"))},
+        BadPipeline{"GatheredLayersFromServers",
+                    [](v1::JobSpec& s) {
+                      Parallelism(s).mutable_zero()->set_stage(3);
+                      s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+                    },
+                    HasSubstr("parallelism.zero.stage is 3; but update.dense is "
+                              "PARAMETER_SERVER and parallelism.pipeline 2")},
         BadPipeline{"FewerWorkers", [](v1::JobSpec& s) { s.set_min_workers(1); },
                     HasSubstr("min_workers is 1; but parallelism.pipeline is 2")}),
     [](const auto& info) { return info.param.name; });
@@ -190,7 +202,7 @@ TEST(PipelineValidatorTest, TakesEverySchedule) {
   Parallelism(spec).set_pipeline_schedule(v1::ParallelismSpec::LAYER_WISE);
   for (const uint32_t layers : {1, 5}) Parallelism(spec).add_pipeline_layers(layers);
   EXPECT_TRUE(ValidatePipeline(spec).ok()) << ValidatePipeline(spec);
-  for (const uint32_t stage : {1, 2}) {
+  for (const uint32_t stage : {1, 2, 3}) {
     Parallelism(spec).mutable_zero()->set_stage(stage);
     EXPECT_TRUE(ValidatePipeline(spec).ok()) << ValidatePipeline(spec);
   }

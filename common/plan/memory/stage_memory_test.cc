@@ -173,6 +173,22 @@ TEST(StageMemoryTest, ZeroDividesEachStage) {
   EXPECT_NEAR(static_cast<double>(halves), whole / 2, 0.001 * whole);
 }
 
+// Its places have room for two blocks, whatever else the stage has.
+TEST(StageMemoryTest, AStageHasItsOwnUnitsInFlight) {
+  v1::JobSpec spec = TwoStages("ONE_F_ONE_B", "separate_head: true");
+  spec.set_workers(4);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(3);
+  constexpr double kTwoBlocks = 2 * 4 * (12 * 384 * 384 + 13 * 384);
+  for (const MemoryPlan& stage : StagesOf(spec)) {
+    std::map<std::string, uint64_t> parts = ByName(stage.worker);
+    for (const char* name :
+         {"gathered parameters of units in flight", "gradients of units in flight"}) {
+      EXPECT_NEAR(static_cast<double>(parts[name]), kTwoBlocks, 0.01 * kTwoBlocks) << name;
+    }
+    EXPECT_EQ(parts.count("gathered parameters") + parts.count("parameters"), 0u);
+  }
+}
+
 TEST(StageMemoryTest, APerceptronsStageHasWhatItReceives) {
   const v1::JobSpec spec =
       Job("model { mlp { hidden: [8, 8, 8] classes: 4 } } data { synthetic_classification { "

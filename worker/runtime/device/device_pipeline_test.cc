@@ -91,6 +91,7 @@ void ExpectStagesOfDataRanks(const char* transformer, uint32_t zero, const std::
 TEST(DevicePipelineTest, StagesOfDataRanksMakeTheStepsOfTheirMeshUnderZero) {
   ExpectStagesOfDataRanks(kOwnHead, 1, "INTERLEAVED");
   ExpectStagesOfDataRanks(kTiedHead, 2, "ONE_F_ONE_B");
+  ExpectStagesOfDataRanks(kOwnHead, 3, "ONE_F_ONE_B");
 }
 
 TEST(DevicePipelineTest, StagesOfDataRanksMakeTheStepsOfTheirMeshUnderZeroExhaustive) {
@@ -100,6 +101,7 @@ TEST(DevicePipelineTest, StagesOfDataRanksMakeTheStepsOfTheirMeshUnderZeroExhaus
   }
   ExpectStagesOfDataRanks(kTiedHead, 1, "INTERLEAVED");
   ExpectStagesOfDataRanks(kOwnHead, 2, "ONE_F_ONE_B");
+  ExpectStagesOfDataRanks(kTiedHead, 3, "GPIPE");
 }
 
 // Compares stages of two tensor ranks, and under INTERLEAVED of two data ranks with ZeRO stage 1 as

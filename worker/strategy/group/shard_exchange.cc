@@ -1,6 +1,5 @@
 #include "worker/strategy/group/shard_exchange.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "common/base/status_macros.h"
@@ -203,7 +202,11 @@ absl::Status ShardExchange::AwaitAll() {
 
 absl::Status ShardExchange::GatherSome() {
   // Two units of these share places, and the first one's may be its own.
-  for (int unit = 0; in_flight() && unit < std::min(units_, 3); ++unit) {
+  int left = 3;
+  for (int unit = 0; in_flight() && unit < units_ && left > 0; ++unit) {
+    // A stage of a pipeline has nothing of the units before its own.
+    if (sharded_.shards.unit_parts(unit).empty()) continue;
+    --left;
     gatherer_->Start(unit, place_.slices());
     MUSTER_RETURN_IF_ERROR(gatherer_->Await(unit));
   }
