@@ -19,8 +19,8 @@ namespace muster {
 //
 // By ptxas of CUDA 13.0, nowhere with spills (D: registers of a thread for sm_80 and sm_90; shared
 // KiB of a block; blocks that fit a multiprocessor of sm_90):
-//   32: 171, 180; 30; 2    64: 249, 246; 54; 2    96: 190, 202; 65; 2    128: 230, 240; 85; 2
-//   256: 247, 253; 99; 2
+//   32: 181, 184; 30; 2    64: 235, 240; 54; 2    96: 200, 206; 65; 2    128: 236, 246; 85; 2
+//   256: 253, 251; 99; 2
 template <typename T, int kHeadDim, bool kDrops>
 struct TensorAttentionKernel {
   static constexpr int kThreads = 128;
@@ -178,11 +178,11 @@ struct TensorAttentionKernel {
   MUSTER_DEVICE void Softmax(int b, int64_t row0, int64_t k0, Accumulator<kKeyTiles>& s,
                              Rows& rows) const {
     const int lane = LaneIndex();
-    if (place.token_positions != nullptr) {
+    // Otherwise all rows see the tile's first key.
+    if (place.FirstKey(b, row0 + 15) > k0) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int first = static_cast<int>(place.FirstKey(b, row0 + lane / 4 + half * 8) - k0);
-        if (first <= 0) continue;
 #pragma unroll
         for (int n = 0; n < kKeyTiles; ++n) {
 #pragma unroll

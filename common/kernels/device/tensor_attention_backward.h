@@ -17,7 +17,7 @@ namespace muster {
 //
 // By ptxas of CUDA 13.0 without spills (D: registers of a thread for keys and for queries on sm_90;
 // shared KiB of a block):
-//   32: 166, 152; 31    64: 224, 218; 55    96: 204, 153; 52    128: 236, 190; 69    256: 253, 198;
+//   32: 170, 160; 31    64: 230, 222; 55    96: 210, 166; 52    128: 245, 178; 69    256: 255, 204;
 //   132 (one block of a multiprocessor; two else)
 template <typename T>
 struct AttentionBackwardArrays {
@@ -176,8 +176,8 @@ struct TensorKeyGradientKernel {
         p.v[n][i] *= factor;
       }
     }
-    // Elsewhere every query sees this lane's keys.
-    if (key0 + 15 <= q0 && q0 + kQueries <= ends[0]) return;
+    // Elsewhere every query sees every key. The warp's first key is that of its first lane.
+    if (key0 + 15 <= q0 && q0 + kQueries <= Shuffle(ends[0], 0)) return;
     // Of columns, those of queries that see this lane's keys.
     const int first = static_cast<int>(key0 - q0) + lane / 4;
 #pragma unroll
@@ -298,11 +298,11 @@ struct TensorQueryGradientKernel {
                      (factor * ds.v[n][i] - delta[i / 2]);
       }
     }
-    if (place.token_positions != nullptr) {
+    // Otherwise all queries see the tile's first key.
+    if (place.FirstKey(b, query0 + 15) > k0) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int first = static_cast<int>(place.FirstKey(b, query0 + lane / 4 + half * 8) - k0);
-        if (first <= 0) continue;
 #pragma unroll
         for (int n = 0; n < kKeyTiles; ++n) {
 #pragma unroll

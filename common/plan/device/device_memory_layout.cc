@@ -110,7 +110,9 @@ DevicePassMemory PlanDevicePasses(const DeviceExtents& extents, std::byte* base)
     for (const ActivationLayout& layout : layouts) set.arrays.push_back(layout.Bind(memory));
     cursor.Take(r.N, set.batch.tokens);
     cursor.Take(r.N, set.batch.labels);
+    cursor.Take(r.N, set.batch.positions);
     cursor.Take(TokenOrderSize(r.N), set.batch.token_order);
+    cursor.Take(TokenOrderSize(r.N), set.batch.position_order);
     cursor.TakeRecord(set.batch.record);
   }
   cursor.TakeRecord(passes.sums);

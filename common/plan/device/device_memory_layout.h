@@ -85,9 +85,12 @@ std::vector<TensorSpec> PaddedTensors(std::vector<TensorSpec> tensors);
 // What changes from micro-batch to micro-batch; copied from the host as one piece, so one array
 // lies behind the other.
 struct DeviceBatchArrays {
-  int32_t* tokens = nullptr;       // [N]
-  int32_t* labels = nullptr;       // [N]
-  int32_t* token_order = nullptr;  // [TokenOrderSize(N)]
+  int32_t* tokens = nullptr;  // [N]
+  int32_t* labels = nullptr;  // [N]
+  // Where documents share sequences (TokenRows::token_positions).
+  int32_t* positions = nullptr;       // [N]
+  int32_t* token_order = nullptr;     // [TokenOrderSize(N)]
+  int32_t* position_order = nullptr;  // [TokenOrderSize(N)]
   DeviceBatchRecord* record = nullptr;
 };
 

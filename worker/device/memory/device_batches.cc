@@ -1,5 +1,6 @@
 #include "worker/device/memory/device_batches.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -23,7 +24,10 @@ size_t OffsetOf(const void* array, const DeviceBatchArrays& arrays) {
 
 DeviceBatches::DeviceBatches(const TransformerShape& shape, const TokenRows& most,
                              const DeviceBatchArrays& arrays)
-    : most_(most), arrays_(arrays), token_counts_(shape.vocabulary) {}
+    : most_(most),
+      arrays_(arrays),
+      learned_positions_(shape.positions == TransformerShape::Positions::kLearned),
+      token_counts_(std::max(shape.vocabulary, most.length)) {}
 
 absl::StatusOr<std::unique_ptr<DeviceBatches>> DeviceBatches::Create(
     const TransformerShape& shape, const TokenRows& most, const DeviceBatchArrays& arrays) {
@@ -58,9 +62,15 @@ absl::StatusOr<TokenRows> DeviceBatches::Take(const Batch& batch) {
   const size_t bytes = batch.tokens.size() * sizeof(int32_t);
   std::memcpy(At(place, arrays_.tokens), batch.tokens.data(), bytes);
   std::memcpy(At(place, arrays_.labels), batch.labels.data(), bytes);
-  FillTokenOrder(batch.tokens, absl::MakeSpan(token_counts_),
-                 {reinterpret_cast<int32_t*>(At(place, arrays_.token_order)),
-                  static_cast<size_t>(TokenOrderSize(batch.tokens.size()))});
+  const auto fill_order = [&](absl::Span<const int32_t> values, int32_t* order) {
+    FillTokenOrder(values, absl::MakeSpan(token_counts_),
+                   {reinterpret_cast<int32_t*>(At(place, order)),
+                    static_cast<size_t>(TokenOrderSize(values.size()))});
+  };
+  fill_order(batch.tokens, arrays_.token_order);
+  if (batch.positions.empty()) return rows;
+  std::memcpy(At(place, arrays_.positions), batch.positions.data(), bytes);
+  if (learned_positions_) fill_order(batch.positions, arrays_.position_order);
   return rows;
 }
 

@@ -59,7 +59,8 @@ class DeviceBatches {
   std::vector<Place> places_;
   // The place of the batch that was taken last.
   size_t taken_ = 0;
-  // FillTokenOrder's.
+  const bool learned_positions_;
+  // FillTokenOrder's, of tokens and of positions.
   std::vector<int32_t> token_counts_;
 };
 

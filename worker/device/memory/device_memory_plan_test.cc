@@ -136,8 +136,10 @@ TEST(DeviceMemoryPlanTest, EveryByteIsCountedAndArraysAreAligned) {
   };
   const DeviceBatchArrays& batch = passes.sets[0].batch;
   EXPECT_EQ(end(batch.tokens, 16 * 1024), end(batch.labels, 0));
-  EXPECT_EQ(end(batch.labels, 16 * 1024), end(batch.token_order, 0));
-  EXPECT_EQ(end(batch.token_order, TokenOrderSize(16 * 1024)),
+  EXPECT_EQ(end(batch.labels, 16 * 1024), end(batch.positions, 0));
+  EXPECT_EQ(end(batch.positions, 16 * 1024), end(batch.token_order, 0));
+  EXPECT_EQ(end(batch.token_order, TokenOrderSize(16 * 1024)), end(batch.position_order, 0));
+  EXPECT_EQ(end(batch.position_order, TokenOrderSize(16 * 1024)),
             reinterpret_cast<uintptr_t>(batch.record));
   EXPECT_EQ(passes.rotary, nullptr);
 }

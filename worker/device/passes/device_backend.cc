@@ -40,6 +40,7 @@ class DeviceMicroBatch final : public TransformerMicroBatch {
     if (arrays_ != *arrays) passes_.stream();
     arrays_ = *arrays;
     MUSTER_ASSIGN_OR_RETURN(rows_, passes_.Take(batch));
+    if (!batch.positions.empty()) rows_.token_positions = passes_.set(pass_).batch.positions;
     return absl::OkStatus();
   }
 
@@ -55,7 +56,9 @@ class DeviceMicroBatch final : public TransformerMicroBatch {
     const DeviceBatchArrays& batch = set.batch;
     return {.ops = passes_.ops(),
             .rows = rows_,
-            .tokens = {.tokens = batch.tokens, .order = batch.token_order},
+            .tokens = {.tokens = batch.tokens,
+                       .order = batch.token_order,
+                       .position_order = batch.position_order},
             .loss = {.labels = batch.labels, .sums = passes_.sums(kind_)},
             .clock = &batch.record->clock,
             .loss_scale = &batch.record->loss_scale,

@@ -14,7 +14,7 @@ constexpr size_t kMostExtentsWithGraphs = 8;
 
 void DeviceRecorder::Begin(const TokenRows& rows, Pass& pass) {
   BeginUnrecorded(pass);
-  const std::pair<int64_t, int64_t> extents = {rows.sequences, rows.length};
+  const std::tuple extents(rows.sequences, rows.length, rows.token_positions != nullptr);
   auto found = extents_.find(extents);
   if (found == extents_.end() && extents_.size() < kMostExtentsWithGraphs) {
     found = extents_.try_emplace(extents, std::make_unique<Extents>()).first;

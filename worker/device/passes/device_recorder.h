@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -111,8 +112,8 @@ class DeviceRecorder {
 
   DeviceStream& stream_;
   const DeviceOps& ops_;
-  // By sequences and length.
-  absl::flat_hash_map<std::pair<int64_t, int64_t>, std::unique_ptr<Extents>> extents_;
+  // By sequences, their length, and whether tokens have positions of their own.
+  absl::flat_hash_map<std::tuple<int64_t, int64_t, bool>, std::unique_ptr<Extents>> extents_;
   // The calls that were put off, and their pass; null: there are none.
   Pass* pass_ = nullptr;
   std::vector<uint64_t> names_;

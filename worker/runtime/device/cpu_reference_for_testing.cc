@@ -144,6 +144,10 @@ Batch SequencesOf(const Batch& batch, int64_t first, int64_t count) {
                      batch.tokens.begin() + (first + count) * length);
   part.labels.assign(batch.labels.begin() + first * length,
                      batch.labels.begin() + (first + count) * length);
+  if (!batch.positions.empty()) {
+    part.positions.assign(batch.positions.begin() + first * length,
+                          batch.positions.begin() + (first + count) * length);
+  }
   return part;
 }
 

@@ -16,6 +16,7 @@
 #include "proto/checkpoint.pb.h"
 #include "worker/collectives/host/host_communicator.h"
 #include "worker/collectives/transport/in_process_transport_for_testing.h"
+#include "worker/data/packed_batches_for_testing.h"
 #include "worker/models/create_model.h"
 #include "worker/runtime/device/cpu_reference_for_testing.h"
 #include "worker/runtime/device/device_rank_for_testing.h"
@@ -47,7 +48,8 @@ absl::StatusOr<std::vector<PartitionFile>> TrainRank(const DeviceTestJob& job, D
   const int data_rank = number % of_stage / job.tensor;
   const int64_t each = share / job.micro_batches;
   for (uint64_t step = 0; step < steps; ++step) {
-    const Batch batch = RandomSequences(kSequences, kLength, kVocabulary, 50 + begin + step);
+    Batch batch = RandomSequences(kSequences, kLength, kVocabulary, 50 + begin + step);
+    if (job.packed) PackDocuments(batch, static_cast<uint32_t>(begin + step));
     std::vector<PlacedBatch> micro_batches;
     for (int64_t first = data_rank * share; first < (data_rank + 1) * share; first += each) {
       micro_batches.push_back({SequencesOf(batch, first, each), static_cast<uint64_t>(first)});
@@ -158,7 +160,7 @@ Trained Train(const DeviceTestJob& job) {
 
 const Trained& TrainOnce(const DeviceTestJob& job) {
   static auto* const trained = new std::map<std::string, Trained>();
-  const std::string key = SpecOf(job).ShortDebugString();
+  const std::string key = absl::StrCat(job.packed, " ", SpecOf(job).ShortDebugString());
   const auto found = trained->find(key);
   if (found != trained->end()) return found->second;
   return trained->emplace(key, Train(job)).first->second;

@@ -42,6 +42,8 @@ struct DeviceTestJob {
   int kept_bytes = 0;
   // More of ComputeSpec.
   std::string compute;
+  // True if documents share sequences.
+  bool packed = false;
 };
 
 v1::JobSpec SpecOf(const DeviceTestJob& job);

@@ -49,6 +49,11 @@ TEST(DevicePipelineTest, EveryOrderMakesTheStepsOfOneDevice) {
   ExpectSameBits(Train(Divided(one, 2, "LAYER_WISE")), Train(one));
 }
 
+TEST(DevicePipelineTest, PackedDocumentsAreThoseOfOneDevice) {
+  const DeviceTestJob alone = {.micro_batches = 4, .transformer = kOwnHead, .packed = true};
+  ExpectSameBits(Train(Divided(alone, 2, "ONE_F_ONE_B")), TrainOnce(alone));
+}
+
 TEST(DevicePipelineTest, EveryOrderMakesTheStepsOfOneDeviceExhaustive) {
   ExpectOrdersOfTwoStages({"GPIPE", "ONE_F_ONE_B", "INTERLEAVED"});
 }

@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "worker/data/packed_batches_for_testing.h"
 #include "worker/runtime/device/cpu_reference_for_testing.h"
 #include "worker/runtime/device/device_rank_for_testing.h"
 
@@ -96,16 +97,18 @@ class DeviceStepsTest : public ::testing::Test {
   }
 
   // Compares one step's gradients, from micro-batches of 2 sequences, 1 sequence of another length,
-  // and none.
+  // 2 sequences that documents share, and none.
   static void CompareGradients(CpuReference& reference, const v1::JobSpec& job, double bound) {
     reference.SetWeights(3);
     const auto rank = Make(job, reference);
     ASSERT_NE(rank, nullptr);
     std::vector<PlacedBatch> step = {{RandomSequences(2, kLength, kVocabulary, 1), 11},
-                                     {RandomSequences(1, 5, kVocabulary, 2), 13}};
+                                     {RandomSequences(1, 5, kVocabulary, 2), 13},
+                                     {RandomSequences(2, kLength, kVocabulary, 3), 14}};
+    PackDocuments(step.back().batch, 1);
     reference.BeginStep(0);
     for (const PlacedBatch& each : step) reference.AddMicroBatch(each.batch, each.first_example);
-    step.push_back({Batch(), 14});
+    step.push_back({Batch(), 16});
     const auto result = rank->Train(step);
     ASSERT_TRUE(result.ok()) << result.status();
     ExpectGradients(*rank, reference, bound);

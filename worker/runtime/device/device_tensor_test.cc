@@ -92,6 +92,17 @@ INSTANTIATE_TEST_SUITE_P(Meshes, DeviceTensorTest,
                                                std::get<2>(info.param) ? "Sequence" : "");
                          });
 
+TEST(DeviceTensorStagesTest, PackedDocumentsAreThoseOfOneProcess) {
+  for (const char* const transformer : {kTiedByTensor, kSeparateByTensor}) {
+    DeviceTestJob job = {.micro_batches = 2, .transformer = transformer, .packed = true};
+    const Trained joined = Train(job);
+    job.ranks = job.tensor = 2;
+    ExpectNear(Train(job), joined, 1e-5);
+    job.packed = false;
+    EXPECT_NE(Train(job).weights, joined.weights);
+  }
+}
+
 // What is rounded to 16 bits is rounded once more for each sum over tensor ranks.
 void ExpectSixteenBitsAreNear(const std::string& type, uint32_t stage) {
   DeviceTestJob alone = {.type = type, .transformer = kTiedByTensor};
