@@ -5,8 +5,8 @@
 
 namespace muster {
 
-// Trains a job on its road, without evaluations, and expects each slot's bytes along each axis to be
-// those that are predicted (common/plan/calls/step_traffic.h), and its calls in each group to be
+// Trains a job on its road, without evaluations, and expects each slot's bytes along each axis to
+// be those that are predicted (common/plan/calls/step_traffic.h), and its calls in each group to be
 // those that are recorded (job_calls.h), in order and size, but for those of rows.
 void ExpectPredictedTraffic(const v1::JobSpec& job);
 

@@ -282,6 +282,19 @@ TEST_F(PeakMemoryTest, OfTensorRanksUnderStagesOfZero) {
   }
 }
 
+// Each stage has two of its own blocks in flight.
+TEST_F(PeakMemoryTest, OfAPipelineThatGathersItsUnits) {
+  auto cluster = ProcessCluster::Start({.servers = 0, .workers = 2, .slots_per_worker = 2});
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  cluster_ = *std::move(cluster);
+  ExpectAsPlanned(
+      Transformer(/*layers=*/8, /*context=*/128, /*batch=*/8,
+                  absl::StrCat("micro_batches: 4 workers: 4 parallelism { pipeline: 2 zero { "
+                               "stage: 3 } }",
+                               kAllReduce)),
+      kFirst);
+}
+
 // This job has little but model states, which stages divide.
 TEST_F(PeakMemoryTest, OfStagesOfZero) {
   for (const int stage : {1, 2, 3}) {
