@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/partition/gradient_axes.h"
+#include "common/partition/local_tensors.h"
 
 namespace muster {
 

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/partition/local_tensors.h"
 #include "common/tensor/dtype.h"
 #include "worker/strategy/group/exchange/array_calls.h"
 
