@@ -118,11 +118,18 @@ void AddPulled(const RankCalls& rank, const std::vector<double>& pulls,
   }
 }
 
+// Returns the calls of the job; on devices, if its calls are made there.
+absl::StatusOr<JobCalls> CallsOf(const v1::TablesSchema& schema, v1::JobSpec spec, CallRoad road,
+                                 AllReduceWay way) {
+  if (way == AllReduceWay::kDevices) spec.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
+  return JobCalls::Create(schema, spec, road);
+}
+
 // Predicts the traffic of each slot, and adds up what each partition of servers sends.
 absl::StatusOr<PredictedTraffic> PredictSlots(const v1::TablesSchema& schema,
                                               const v1::JobSpec& spec, CallRoad road,
                                               AllReduceWay way, std::vector<double>& partitions) {
-  MUSTER_ASSIGN_OR_RETURN(const JobCalls job, JobCalls::Create(schema, spec, road));
+  MUSTER_ASSIGN_OR_RETURN(const JobCalls job, CallsOf(schema, spec, road, way));
   CallBytes bytes(way);
   std::vector<RankTraffic> ranks;
   for (int rank = 0; rank < job.division().mesh.world_size(); ++rank) {
@@ -190,7 +197,7 @@ absl::StatusOr<PredictedTraffic> PredictAllReduceTraffic(const v1::TablesSchema&
 absl::StatusOr<std::vector<AxisTraffic>> PredictMeanTraffic(const v1::TablesSchema& schema,
                                                             const v1::JobSpec& spec, CallRoad road,
                                                             AllReduceWay way) {
-  MUSTER_ASSIGN_OR_RETURN(const JobCalls job, JobCalls::Create(schema, spec, road));
+  MUSTER_ASSIGN_OR_RETURN(const JobCalls job, CallsOf(schema, spec, road, way));
   CallBytes bytes(way);
   const uint64_t data_ranks = job.mesh().size(kDataAxes);
   const uint64_t examples = spec.batch_size() / data_ranks;

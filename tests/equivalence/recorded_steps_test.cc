@@ -1,0 +1,132 @@
+// Every kind of job that ranks compute together moves, to the byte and in order, what is planned.
+#include <cstddef>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/files/temp_folder.h"
+#include "common/job/job_validator.h"
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+#include "tests/equivalence/expected_traffic.h"
+#include "tests/equivalence/tensor_jobs.h"
+
+namespace muster {
+namespace {
+
+using Parallelism = v1::ParallelismSpec;
+
+// One choice for each option of a job.
+using Choice = std::vector<int>;
+
+enum Option {
+  kRanks,
+  kShape,
+  kByAllReduce,
+  kTensor,
+  kSequence,
+  kSchedule,
+  kZero,
+  kShard,
+  kMicroBatches,
+  kCompute,
+  kRecompute,
+  kOptions
+};
+constexpr int kChoices[kOptions] = {2, 3, 2, 3, 2, 6, 4, 2, 2, 2, 2};
+constexpr int kMostChoices = 6;
+
+// Returns the job of one of the shapes with these choices.
+v1::JobSpec JobOf(const Choice& choice, const std::vector<v1::JobSpec>& shapes) {
+  v1::JobSpec spec = shapes[choice[kShape]];
+  spec.set_workers(choice[kRanks] == 0 ? 4 : 8);
+  if (choice[kByAllReduce] == 1) spec = ByAllReduce(spec);
+  Parallelism& parallelism = *spec.mutable_parallelism();
+  parallelism.set_tensor(1u << choice[kTensor]);
+  if (choice[kSequence] == 1) parallelism.set_sequence(false);
+  if (choice[kSchedule] > 0) {
+    parallelism.set_pipeline(2);
+    parallelism.set_pipeline_schedule(
+        static_cast<Parallelism::PipelineSchedule>(choice[kSchedule]));
+  }
+  if (choice[kZero] > 0) parallelism.mutable_zero()->set_stage(choice[kZero]);
+  if (choice[kShard] == 1) parallelism.mutable_zero()->set_shard(2);
+  spec.set_micro_batches(choice[kMicroBatches] == 0 ? 1 : 4);
+  if (choice[kCompute] == 1) spec.mutable_compute()->set_type(v1::ComputeSpec::BF16);
+  if (choice[kRecompute] == 1) spec.mutable_compute()->set_recompute(v1::ComputeSpec::FULL);
+  // Some jobs do not clip, and some have several buckets.
+  if (choice[kRecompute] == 1) spec.clear_clipping();
+  if (choice[kByAllReduce] == 1 && choice[kZero] == 0 && choice[kCompute] == 0) {
+    spec.mutable_update()->set_first_bucket_bytes(2000);
+    spec.mutable_update()->set_bucket_bytes(6000);
+  }
+  return spec;
+}
+
+// Calls `visitor` with a number for each two choices of different options.
+template <typename Visitor>
+void ForEachPair(const Choice& choice, Visitor visitor) {
+  for (int a = 0; a < kOptions; ++a) {
+    for (int b = a + 1; b < kOptions; ++b) {
+      visitor(((a * kMostChoices + choice[a]) * kOptions + b) * kMostChoices + choice[b]);
+    }
+  }
+}
+
+// Returns jobs that are allowed and have, together, each two choices that any allowed job has.
+std::vector<v1::JobSpec> CoverOfPairs(const std::vector<v1::JobSpec>& shapes) {
+  std::vector<Choice> allowed;
+  std::vector<bool> open(kOptions * kMostChoices * kOptions * kMostChoices);
+  Choice choice(kOptions);
+  for (bool more = true; more;) {
+    if (ValidateJob(JobOf(choice, shapes)).ok()) {
+      ForEachPair(choice, [&](int pair) { open[pair] = true; });
+      allowed.push_back(choice);
+    }
+    int option = 0;
+    while (option < kOptions && ++choice[option] == kChoices[option]) choice[option++] = 0;
+    more = option < kOptions;
+  }
+  std::vector<v1::JobSpec> cover;
+  while (true) {
+    const Choice* best = nullptr;
+    int most = 0;
+    for (const Choice& job : allowed) {
+      int covered = 0;
+      ForEachPair(job, [&](int pair) { covered += open[pair] ? 1 : 0; });
+      if (covered <= most) continue;
+      most = covered;
+      best = &job;
+    }
+    if (best == nullptr) return cover;
+    ForEachPair(*best, [&](int pair) { open[pair] = false; });
+    cover.push_back(JobOf(*best, shapes));
+  }
+}
+
+// The jobs of the cover are dealt out to these tests, which run side by side.
+constexpr size_t kParts = 8;
+
+class RecordedStepsTest : public ::testing::TestWithParam<size_t> {
+ protected:
+  const TempFolder folder_;
+};
+
+TEST_P(RecordedStepsTest, RanksCallWhatIsPlanned) {
+  std::vector<v1::JobSpec> shapes;
+  for (const TensorShape shape :
+       {TensorShape::kGpt2, TensorShape::kLlama, TensorShape::kPerceptron}) {
+    shapes.push_back(PipelineJob(shape, folder_, /*blocks=*/4));
+    shapes.back().mutable_stop()->set_steps(2);
+  }
+  const std::vector<v1::JobSpec> cover = CoverOfPairs(shapes);
+  EXPECT_GT(cover.size(), 2 * kParts);
+  for (size_t i = GetParam(); i < cover.size(); i += kParts) {
+    SCOPED_TRACE(absl::StrCat("job ", i, ": ", cover[i].ShortDebugString()));
+    ExpectPredictedTraffic(cover[i]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Parts, RecordedStepsTest, ::testing::Range(size_t{0}, kParts));
+
+}  // namespace
+}  // namespace muster
