@@ -83,7 +83,9 @@ void ExpectTheEnginesMemory(const v1::JobSpec& spec, int stage, const MemoryPlan
   const std::vector<TensorSpec> tensors = TensorsOf(spec, stage);
   if (ZeroStage(spec) > 0) {
     // This is what the strategy does.
-    options->compute.shard = PlanDeviceShard(spec, tensors, options->compute.type).value();
+    options->compute.shard =
+        PlanDeviceShard(spec, SizeAlong(Axis::kShard, spec), tensors, options->compute.type)
+            .value();
   }
   const DeviceMemoryBytes taken = PlanDeviceMemory(DeviceExtentsOf(
       options->shape, DeviceParameters::Create(options->shape, tensors).value(), options->compute));
