@@ -95,9 +95,6 @@ ComparableRoads StagesOf(const v1::JobSpec& job) {
   ComparableRoads result;
   std::string why;
   if (SizeAlong(kDataAxes, job) < 2) why = "the job has one data rank, which has nothing to divide";
-  if (job.compute().device() == v1::ComputeSpec::CUDA) {
-    why = "compute.device is CUDA, and devices hold everything in this version";
-  }
   for (uint32_t stage = 0; stage <= (why.empty() ? 3 : 0); ++stage) {
     result.roads.push_back({.kind = Road::Kind::kAllReduce,
                             .name = absl::StrCat("stage ", stage),

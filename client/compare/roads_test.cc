@@ -70,15 +70,17 @@ TEST(RoadsTest, AJobTakesAllStages) {
   EXPECT_EQ(third.min_workers(), 0);
 }
 
-TEST(RoadsTest, StagesAreForSeveralWorkersOnProcessors) {
+TEST(RoadsTest, StagesAreForSeveralDataRanks) {
   v1::JobSpec job;
   job.set_workers(1);
   EXPECT_THAT(Names(StagesOf(job)), ElementsAre("stage 0"));
   EXPECT_THAT(StagesOf(job).left_out, ElementsAre(HasSubstr("one data rank")));
   job.set_workers(2);
-  job.mutable_compute()->set_device(v1::ComputeSpec::CUDA);
-  EXPECT_THAT(Names(StagesOf(job)), ElementsAre("stage 0"));
-  EXPECT_THAT(StagesOf(job).left_out, ElementsAre(HasSubstr("CUDA")));
+  for (const auto device : {v1::ComputeSpec::CPU, v1::ComputeSpec::CUDA}) {
+    job.mutable_compute()->set_device(device);
+    EXPECT_THAT(Names(StagesOf(job)), ElementsAre("stage 0", "stage 1", "stage 2", "stage 3"));
+    EXPECT_THAT(StagesOf(job).left_out, IsEmpty());
+  }
 }
 
 TEST(RoadsTest, AWireThatAllReduceDoesNotKnowLeavesItOut) {

@@ -46,7 +46,7 @@ class UnpackedFile {
   const uint64_t size_;
   uint64_t read_ = 0;
   std::string buffer_;
-  // What is left of buffer_.
+  // This is left of buffer_.
   absl::string_view rest_;
   bool ended_ = false;
   // Null: the file is not compressed.

@@ -14,7 +14,7 @@
 
 namespace muster {
 
-// What documents are read from.
+// Documents are read from this.
 struct DocumentSource {
   enum class Form { kText, kJsonLines, kLlmC, kNumpy, kMegatron, kRaw, kTokenFile };
   Form form = Form::kText;
@@ -22,7 +22,7 @@ struct DocumentSource {
   std::string path;
   // Its files, in the order in which they are read; of Megatron's the indices.
   std::vector<std::string> files;
-  // Of all files, with the tokens of Megatron's.
+  // All files have so many, the tokens of Megatron's among them.
   uint64_t bytes = 0;
   // Type of raw tokens.
   TokenType raw;

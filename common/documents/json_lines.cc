@@ -30,7 +30,7 @@ constexpr char kExpected[] =
 // Names of a line's fields that an error tells.
 constexpr size_t kNamesTold = 8;
 
-// What every line of a file is.
+// Every line of a file is laid out like this.
 struct Layout {
   enum class Kind { kText, kPair, kChat };
   Kind kind = Kind::kText;
@@ -271,7 +271,7 @@ class Lines {
 
   const JsonLinesOptions& options_;
   std::optional<Layout> layout_;
-  // What the parts of the last document lie in.
+  // The parts of the last document lie in these.
   Json value_;
   RenderedChat chat_;
 };

@@ -197,7 +197,7 @@ TEST_F(JsonLinesTest, LongLinesAreReadUpToTheLimit) {
   const std::string longest(3 << 20, 'x');
   const std::string bytes = absl::StrCat("{\"text\": \"", longest, "\"}\n{\"text\": \"b\"}\n");
   EXPECT_THAT(Documents(bytes), ElementsAre(absl::StrCat("1:[", longest, "]"), "2:[b]"));
-  // Of a few KiB that unpack to more than memory should take.
+  // A few KiB unpack to more than memory should take.
   EXPECT_THAT(Refusal(Zstd("{\"text\": \"a\"}\n" + std::string(2 * kMostLineBytes, '['))),
               HasSubstr("d.jsonl:2: the line has more than 32 MiB"));
 }

@@ -29,7 +29,7 @@ class LineReader {
 
   // The number of the last line, counted from 1.
   int64_t line() const { return line_; }
-  // Whether the last line had an end.
+  // Returns whether the last line had an end.
   bool ended() const { return ended_; }
   // See UnpackedFile.
   uint64_t bytes_read() const { return file_->bytes_read(); }
@@ -40,7 +40,7 @@ class LineReader {
   const std::string path_;
   const std::unique_ptr<UnpackedFile> file_;
   std::string buffer_;
-  // Where the next line begins in buffer_.
+  // The next line begins here in buffer_.
   size_t next_ = 0;
   int64_t line_ = 0;
   bool ended_ = true;

@@ -28,7 +28,7 @@ std::string NameOf(TokenType type);
 // The tokens of such a file: one row of numbers, and nothing after it.
 struct TokenRow {
   TokenType type;
-  // Where the row begins, in bytes.
+  // The row begins at this byte.
   uint64_t offset = 0;
   uint64_t tokens = 0;
 };
@@ -52,7 +52,7 @@ absl::StatusOr<TokenRow> LlmCRow(WindowedFile& file);
 absl::StatusOr<TokenRow> NumpyRow(WindowedFile& file);
 absl::StatusOr<TokenRow> RawRow(const WindowedFile& file, TokenType type);
 
-// How tokens are taken.
+// Tokens are taken by these rules.
 struct TokenRules {
   // Tokens lie in [0, vocabulary).
   int64_t vocabulary = 0;

@@ -18,7 +18,7 @@ constexpr size_t kBatchBytes = size_t{4} << 20;
 // A line's document: its text, then its tokens.
 struct Line {
   std::string text;
-  // Where its parts end, and then where the parts' tokens end.
+  // The parts end here in the text, and later here among the tokens.
   std::vector<std::pair<size_t, Trained>> parts;
   std::vector<int32_t> tokens;
 };

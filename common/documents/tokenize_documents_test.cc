@@ -105,7 +105,7 @@ TEST_F(TokenizeDocumentsTest, PromptsAreNotLearnedAndEndsAreAsWhatTheyEnd) {
   const std::vector<uint8_t> trained = TrainedIn(**chat);
   EXPECT_EQ(trained.back(), 0);
   EXPECT_EQ(std::count(trained.begin(), trained.end(), 1), 1);
-  // What ends with an end-of-text needs none.
+  // A document that ends with an end-of-text needs none.
   folder_.Write("e.jsonl", "{\"prompt\": \"ab\", \"completion\": \"c<|endoftext|>\"}\n");
   const auto ended = Tokenize(At("e.jsonl"), *learned);
   ASSERT_TRUE(ended.ok()) << ended.status();

@@ -39,17 +39,4 @@ void UnitGathers::Outdate() {
   in_own_place_.clear();
 }
 
-std::vector<int> GathersOfStep(int units, const UnitPlaces& places, int micro_batches) {
-  std::vector<int> counts(units);
-  UnitGathers gathers(places);
-  const auto acquire = [&](int unit, int next) {
-    for (int gathered : gathers.Acquire(unit, next)) ++counts[gathered];
-  };
-  for (int micro_batch = 0; micro_batch < micro_batches; ++micro_batch) {
-    for (int unit = 0; unit + 1 < units; ++unit) acquire(unit, unit + 1);
-    for (int unit = units - 1; unit >= 0; --unit) acquire(unit, unit - 1);
-  }
-  return counts;
-}
-
 }  // namespace muster

@@ -39,11 +39,6 @@ class UnitGathers {
   std::vector<bool> in_own_place_;
 };
 
-// Returns how often each of `units` units is gathered in one training step. Each micro-batch goes
-// forward from the first unit to the last and backward to the first; the last unit is acquired once
-// for both. Units without parameters count, too. REQUIRES: units >= 1, micro_batches >= 1.
-std::vector<int> GathersOfStep(int units, const UnitPlaces& places, int micro_batches);
-
 }  // namespace muster
 
 #endif  // MUSTER_COMMON_PARTITION_UNIT_GATHERS_H_

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/partition/gathers_of_step_for_testing.h"
 #include "common/partition/shard_layout.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -6,10 +6,10 @@
 
 #include "common/files/temp_folder.h"
 #include "common/partition/dense_layout.h"
+#include "common/partition/gathers_of_step_for_testing.h"
 #include "common/partition/layout_from_schema_for_testing.h"
 #include "common/partition/schema.h"
 #include "common/partition/shard_layout.h"
-#include "common/partition/unit_gathers.h"
 #include "common/partition/unit_places.h"
 #include "common/tensor/dtype.h"
 #include "gtest/gtest.h"

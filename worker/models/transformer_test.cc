@@ -182,7 +182,7 @@ TEST_P(PackedDocumentsTest, AreWhatTheyAreAlone) {
   }
 }
 
-// What a document's tokens are changes neither the loss nor the gradients of others.
+// A document's tokens change neither the loss nor the gradients of others.
 TEST_P(PackedDocumentsTest, DoNotSeeOneAnother) {
   const auto model = ModelOf("");
   Batch packed = Packed();

@@ -14,7 +14,7 @@ class App;
 
 namespace muster {
 
-// How a command is told to read documents (common/documents).
+// A command is told by these how to read documents (common/documents).
 struct SourceArguments {
   std::string field;
   std::string model;
@@ -25,7 +25,7 @@ struct SourceArguments {
 // Adds --field, --model, --template and --raw to a command.
 void AddSourceOptions(CLI::App& command, SourceArguments& arguments);
 
-// How to read documents, with the chat template that this refers to.
+// Says how to read documents, and has the chat template that this refers to.
 struct SourceOptions {
   std::unique_ptr<const ModelChatTemplate> chat_template;
   DocumentOptions documents;

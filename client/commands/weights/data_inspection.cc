@@ -13,7 +13,7 @@ namespace muster {
 namespace {
 
 constexpr size_t kExamples = 3;
-// Of each example.
+// So much of each example is shown.
 constexpr size_t kShownBytes = 600;
 constexpr uint64_t kTokensAtOnce = uint64_t{1} << 20;
 
@@ -22,7 +22,7 @@ class Examples {
  public:
   explicit Examples(std::vector<ShownDocument>& examples) : examples_(examples) {}
 
-  // Whether the document at hand is shown.
+  // Returns whether the document at hand is shown.
   bool wanted() const { return begun_ || examples_.size() < kExamples; }
 
   void Begin(std::string place) {

@@ -25,7 +25,7 @@ struct ShownDocument {
   std::vector<TextPiece> pieces;
 };
 
-// What `muster data inspect` finds in data.
+// `muster data inspect` finds this in data.
 struct DataInspection {
   uint64_t documents = 0;
   // Of text, and of it to be learned; 0: there are only tokens.

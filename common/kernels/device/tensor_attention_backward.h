@@ -81,7 +81,7 @@ struct TensorKeyGradientKernel {
     const int part = BlockX() % Tiles::kParts;
     const int64_t k0 = static_cast<int64_t>(BlockX() / Tiles::kParts) * kKeys;
     const int group = place.H / place.KV;
-    // Of one head, from the tile on that holds query k0 to the last query that sees a key of these.
+    // A head's tiles go from the one that holds query k0 to the last query that sees one of these.
     const int first = static_cast<int>(k0 / kQueries);
     const int64_t end = place.EndOfQueries(b, Min64(k0 + kKeys, place.T) - 1);
     const int per_head = static_cast<int>((end + kQueries - 1) / kQueries) - first;
@@ -95,7 +95,7 @@ struct TensorKeyGradientKernel {
     CommitCopies();
 
     const int row = WarpIndex() * 16;
-    // Of the queries that see this lane's keys.
+    // The queries that see this lane's keys end here.
     int ends[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {

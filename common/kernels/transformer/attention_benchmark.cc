@@ -41,7 +41,8 @@ double Flops(const Model& model, int products) {
   return products * 1e-9 * s.B * s.H * s.D * s.T * (s.T / model.documents + 1);
 }
 
-// Of the model's documents, which the shape then has; empty where sequences are one document.
+// Returns the positions of the model's documents, which the shape then has; empty where sequences
+// are one document.
 std::vector<int32_t> SetPositions(const Model& model, AttentionShape& shape) {
   if (model.documents == 1) return {};
   std::vector<int32_t> positions(shape.B * shape.T);

@@ -312,8 +312,8 @@ MUSTER_ALWAYS_INLINE void BackwardProbabilities(const BackwardScratch& m, int64_
   }
 }
 
-// Of the panel's keys row r sees [before, visible). `factors`: dropout's of the row and panel;
-// null: nothing is dropped.
+// Row r sees keys [before, visible) of the panel. `factors`: dropout's of the row and panel; null:
+// nothing is dropped.
 MUSTER_ALWAYS_INLINE void BackwardSoftmax(const BackwardScratch& m, int64_t before, int64_t visible,
                                           int64_t r, const float* factors) {
   float* p = m.p + r * kKeyPanel;

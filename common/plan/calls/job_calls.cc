@@ -485,7 +485,7 @@ class StepRecorder {
     Call(call);
   }
 
-  // What ranks of a tensor group call while a unit computes.
+  // Adds the calls of a tensor group's ranks while a unit computes.
   void AddLayer(const StepAction& action) {
     const bool forward = action.kind == Kind::kForward || action.kind == Kind::kLastUnit;
     const bool backward = action.kind == Kind::kBackward || action.kind == Kind::kBackwardInput;
@@ -580,7 +580,7 @@ class StepRecorder {
   std::vector<bool> came_;
   int next_pull_ = 0;
   size_t next_bucket_ = 0;
-  // Of the micro-batch at hand.
+  // The micro-batch at hand has so many.
   uint64_t examples_ = 0;
 };
 

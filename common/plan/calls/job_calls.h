@@ -25,7 +25,7 @@
 
 namespace muster {
 
-// How dense gradients become parameters.
+// Dense gradients become parameters on one of these.
 enum class CallRoad { kServers, kAllReduce };
 
 // A job's ranks, from which the calls of each kind of rank are recorded (RankCalls). Ranks are
@@ -69,7 +69,7 @@ class JobCalls {
   int units_ = 1;
   // Only with servers.
   absl::optional<ServedTensors> served_;
-  // Of each stage's first rank; only where messages have the width of a layer.
+  // Each stage's first rank has these; only where messages have the width of a layer.
   std::vector<std::vector<TensorSpec>> boundary_tensors_;
 };
 
@@ -124,7 +124,7 @@ class RankCalls {
   const std::vector<std::vector<SharedSum>> shared_;
   const StageHolding holding_;
   const ShardLayout shards_;
-  // Of weights; of units that are pulled in flight, too.
+  // Weights have these places; weights pulled in flight, too.
   absl::optional<UnitPlaces> places_;
   std::vector<GradientBucket> buckets_;
   // By unit, then by partition: bytes that are pulled. By unit: elements that are pushed.

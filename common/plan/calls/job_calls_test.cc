@@ -63,7 +63,7 @@ AxisTraffic Recorded(const v1::JobSpec& spec, int stage) {
   return sum;
 }
 
-// Of many micro-batches those that differ are recorded.
+// Among many micro-batches, those that differ are recorded.
 TEST(JobCallsTest, AFewMicroBatchesStandForAll) {
   for (const std::string parallelism :
        {"workers: 2 ", "workers: 2 parallelism { zero { stage: 1 } }",

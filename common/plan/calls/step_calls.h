@@ -51,7 +51,7 @@ struct RecordedAction {
   size_t end = 0;
 };
 
-// What a rank does in a training step (common/step/step_plan.h), and what it calls.
+// A rank does this in a training step (common/step/step_plan.h), and makes these calls.
 struct RecordedStep {
   std::vector<RecordedAction> actions;
   std::vector<StepCall> calls;

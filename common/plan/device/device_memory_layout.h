@@ -87,7 +87,7 @@ std::vector<TensorSpec> PaddedTensors(std::vector<TensorSpec> tensors);
 struct DeviceBatchArrays {
   int32_t* tokens = nullptr;  // [N]
   int32_t* labels = nullptr;  // [N]
-  // Where documents share sequences (TokenRows::token_positions).
+  // Used where documents share sequences (TokenRows::token_positions).
   int32_t* positions = nullptr;       // [N]
   int32_t* token_order = nullptr;     // [TokenOrderSize(N)]
   int32_t* position_order = nullptr;  // [TokenOrderSize(N)]

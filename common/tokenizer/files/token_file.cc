@@ -21,7 +21,7 @@ namespace {
 constexpr char kMagic[8] = {'M', 'U', 'S', 'T', 'E', 'R', 'T', 'K'};
 constexpr uint32_t kVersion = 2;
 constexpr uint64_t kTokenizerAlignment = 64;
-// Of all after the tokens.
+// All that follows the tokens has it.
 constexpr uint64_t kAlignment = 8;
 constexpr size_t kWriteBytes = size_t{1} << 20;
 

@@ -25,7 +25,7 @@ struct SequenceOptions {
   std::string tokenizer;
   // Tokens per example; at least 1.
   int64_t context = 0;
-  // Whether the documents that share an example see one another (v1::SequenceData::Packing).
+  // Says whether the documents that share an example see one another (v1::SequenceData::Packing).
   enum class Packing { kAcrossDocuments, kWithinDocuments };
   Packing packing = Packing::kAcrossDocuments;
 };

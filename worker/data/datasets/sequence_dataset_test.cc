@@ -182,7 +182,7 @@ TEST(SequenceDatasetTest, AcrossDocumentsIsWhatItWas) {
   EXPECT_TRUE(batch.positions.empty());
   EXPECT_THAT(batch.labels, ElementsAre('b', 'c', 'd', 'e', 'f', 'g', 'h', 'i'));
   EXPECT_NE(within->fingerprint(), across->fingerprint());
-  // What it was before there were documents.
+  // It was this before there were documents.
   const ByteTokenizer tokenizer;
   TokenChunks chunks;
   chunks.Add("abcdefghij");

@@ -118,7 +118,7 @@ class DeviceShard final : public ShardPlace {
 
   const std::unique_ptr<const v1::JobSpec> spec_;
   const std::unique_ptr<const v1::TablesSchema> schema_;
-  // What there is of the shard is that of the present group.
+  // The shard in it is that of the present group.
   DeviceOptions options_;
   const DeviceParameters places_;
   const MakeDeviceCommunicator make_;

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/partition/gathers_of_step_for_testing.h"
 #include "common/partition/stage_holding.h"
-#include "common/partition/unit_gathers.h"
 #include "common/partition/unit_places.h"
 #include "common/plan/device/device_shard_plan.h"
 #include "gtest/gtest.h"

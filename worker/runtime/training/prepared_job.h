@@ -40,7 +40,7 @@ struct PreparedJob {
   // Position in the data at which this job's batches begin.
   DataPosition begin;
   std::unique_ptr<const Model> model;
-  // Which example each position has; null if the data are no mixture.
+  // Says which example each position has; null if the data are no mixture.
   std::shared_ptr<const Mixture> mixture;
   // The job's last clock; 0 if the job only evaluates.
   uint64_t total_steps = 0;

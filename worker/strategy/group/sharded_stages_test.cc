@@ -13,7 +13,7 @@
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/memory_storage.h"
-#include "common/partition/unit_gathers.h"
+#include "common/partition/gathers_of_step_for_testing.h"
 #include "common/partition/unit_places.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
