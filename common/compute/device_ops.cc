@@ -79,6 +79,12 @@ void DeviceOps::Convert(int64_t n, DType from, const void* x, DType to, void* y)
   }
 }
 
+void DeviceOps::ConvertRows(const StridedRows& rows, DType from, const void* x, DType to, void* y) {
+  DeviceConvertRows(stream_, rows, from, x, to, y);
+}
+
+void DeviceOps::Add(int64_t n, const float* x, float* y) { DeviceAdd(stream_, n, x, y); }
+
 void DeviceOps::Embed(const TokenEmbeddingShape& shape, const EmbeddingTokens& tokens,
                       const float* table, const float* positions, float* out) {
   DeviceTokenEmbedding(stream_, shape, tokens.tokens, table, positions, out);
@@ -197,6 +203,23 @@ void DeviceOps::AttentionBackward(const AttentionShape& shape, DType type,
   DeviceAttentionBackward(
       stream_, shape, type, arrays.qkv, arrays.out, arrays.logsumexp, arrays.dout, arrays.dqkv,
       Scratch(DeviceAttentionBackwardScratch(shape.B * shape.T, shape.H)), arrays.dropout);
+}
+
+void DeviceOps::AttentionOfPart(const AttentionShape&, const AttentionPart&, DType,
+                                const AttentionPartArrays&) {
+  stream_.Fail(
+      absl::UnimplementedError("devices do not make attention by parts (AttentionOfPart)"));
+}
+
+void DeviceOps::AttentionDelta(const AttentionShape&, int64_t, DType, const void*, const void*,
+                               float*) {
+  stream_.Fail(absl::UnimplementedError("devices do not make attention by parts (AttentionDelta)"));
+}
+
+void DeviceOps::AttentionPartBackward(const AttentionShape&, const AttentionPart&, DType,
+                                      const AttentionPartGradientArrays&) {
+  stream_.Fail(
+      absl::UnimplementedError("devices do not make attention by parts (AttentionPartBackward)"));
 }
 
 void DeviceOps::CrossEntropy(const CrossEntropyShape& shape, DType type,

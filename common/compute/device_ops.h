@@ -41,6 +41,8 @@ class DeviceOps final : public Ops {
 
   void Zero(int64_t n, float* x) override;
   void Convert(int64_t n, DType from, const void* x, DType to, void* y) override;
+  void ConvertRows(const StridedRows& rows, DType from, const void* x, DType to, void* y) override;
+  void Add(int64_t n, const float* x, float* y) override;
   void Embed(const TokenEmbeddingShape& shape, const EmbeddingTokens& tokens, const float* table,
              const float* positions, float* out) override;
   void EmbedBackward(const TokenEmbeddingShape& shape, const EmbeddingTokens& tokens,
@@ -66,6 +68,12 @@ class DeviceOps final : public Ops {
   void Attention(const AttentionShape& shape, DType type, const AttentionArrays& arrays) override;
   void AttentionBackward(const AttentionShape& shape, DType type,
                          const AttentionGradientArrays& arrays) override;
+  void AttentionOfPart(const AttentionShape& shape, const AttentionPart& part, DType type,
+                       const AttentionPartArrays& arrays) override;
+  void AttentionDelta(const AttentionShape& shape, int64_t rows, DType type, const void* out,
+                      const void* dout, float* delta) override;
+  void AttentionPartBackward(const AttentionShape& shape, const AttentionPart& part, DType type,
+                             const AttentionPartGradientArrays& arrays) override;
   void CrossEntropy(const CrossEntropyShape& shape, DType type,
                     const CrossEntropyArrays& arrays) override;
   void SoftmaxParts(const VocabularyShareShape& shape, const float* logits, const int32_t* labels,

@@ -41,7 +41,8 @@ DropoutShape ShapeOf(const OpDropout& dropout, int64_t elements, int64_t size) {
   return {.elements = elements,
           .size = size,
           .first_example = FirstExample(dropout),
-          .first_element = dropout.first_element};
+          .first_element = dropout.first_element,
+          .share = dropout.share};
 }
 
 // Returns the shape of a norm's branch.
@@ -100,6 +101,29 @@ void HostOps::Convert(int64_t n, DType from, const void* x, DType to, void* y) {
     }
   });
 }
+
+void HostOps::ConvertRows(const StridedRows& rows, DType from, const void* x, DType to, void* y) {
+  if (from == to) {
+    const auto size = static_cast<int64_t>(SizeOf(to));
+    muster::CopyRows(rows.rows, rows.columns * size, x, rows.from_stride * size, y,
+                     rows.to_stride * size);
+    return;
+  }
+  WithType(from == DType::kF32 ? to : from, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (!std::is_same_v<T, float>) {
+      if (from == DType::kF32) {
+        muster::ConvertRows(rows.rows, rows.columns, In<float>(x), rows.from_stride, Out<T>(y),
+                            rows.to_stride);
+      } else {
+        muster::ConvertRows(rows.rows, rows.columns, In<T>(x), rows.from_stride, Out<float>(y),
+                            rows.to_stride);
+      }
+    }
+  });
+}
+
+void HostOps::Add(int64_t n, const float* x, float* y) { muster::Add(n, x, y); }
 
 void HostOps::Embed(const TokenEmbeddingShape& shape, const EmbeddingTokens& tokens,
                     const float* table, const float* positions, float* out) {
@@ -258,6 +282,42 @@ void HostOps::AttentionBackward(const AttentionShape& shape, DType type,
     muster::AttentionBackward(shape, In<T>(arrays.qkv), In<T>(arrays.out), arrays.logsumexp,
                               In<T>(arrays.dout), Out<T>(arrays.dqkv),
                               ProbabilitiesDropout(arrays.dropout, mask));
+  });
+}
+
+void HostOps::AttentionOfPart(const AttentionShape& shape, const AttentionPart& part, DType type,
+                              const AttentionPartArrays& arrays) {
+  const absl::optional<DropoutMask> mask = MaskOf(arrays.dropout);
+  WithType(type, [&](auto zero) {
+    using T = decltype(zero);
+    muster::AttentionOfPart(shape, part, In<T>(arrays.queries), In<T>(arrays.keys_values),
+                            arrays.accumulation, arrays.out, arrays.logsumexp,
+                            ProbabilitiesDropout(arrays.dropout, mask));
+  });
+}
+
+void HostOps::AttentionDelta(const AttentionShape& shape, int64_t rows, DType type, const void* out,
+                             const void* dout, float* delta) {
+  WithType(type, [&](auto zero) {
+    using T = decltype(zero);
+    muster::AttentionDelta(shape, rows, In<T>(out), In<T>(dout), delta);
+  });
+}
+
+void HostOps::AttentionPartBackward(const AttentionShape& shape, const AttentionPart& part,
+                                    DType type, const AttentionPartGradientArrays& arrays) {
+  const absl::optional<DropoutMask> mask = MaskOf(arrays.dropout);
+  WithType(type, [&](auto zero) {
+    using T = decltype(zero);
+    muster::AttentionPartBackward<T>(shape, part,
+                                     {.queries = In<T>(arrays.queries),
+                                      .keys_values = In<T>(arrays.keys_values),
+                                      .logsumexp = arrays.logsumexp,
+                                      .delta = arrays.delta,
+                                      .dout = In<T>(arrays.dout),
+                                      .dqueries = arrays.dqueries,
+                                      .dkeys_values = arrays.dkeys_values},
+                                     ProbabilitiesDropout(arrays.dropout, mask));
   });
 }
 

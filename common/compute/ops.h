@@ -47,6 +47,12 @@ class Ops {
   // y[i] = x[i] for i < n. One type is f32 and the other of 16 bits, or both are the same.
   virtual void Convert(int64_t n, DType from, const void* x, DType to, void* y) = 0;
 
+  // The same of rows with gaps between them.
+  virtual void ConvertRows(const StridedRows& rows, DType from, const void* x, DType to,
+                           void* y) = 0;
+  // y[i] += x[i] for i < n.
+  virtual void Add(int64_t n, const float* x, float* y) = 0;
+
   // out [N, C] = table's rows of the tokens + positions' rows (null: none), in f32.
   virtual void Embed(const TokenEmbeddingShape& shape, const EmbeddingTokens& tokens,
                      const float* table, const float* positions, float* out) = 0;
@@ -89,6 +95,15 @@ class Ops {
                          const AttentionArrays& arrays) = 0;
   virtual void AttentionBackward(const AttentionShape& shape, DType type,
                                  const AttentionGradientArrays& arrays) = 0;
+  // The same by parts of queries and keys, where ranks divide sequences: forward of each part, then
+  // delta f32 [B, H, rows] from `out` and `dout`, T [B, rows] of out_stride, and backward of each
+  // part.
+  virtual void AttentionOfPart(const AttentionShape& shape, const AttentionPart& part, DType type,
+                               const AttentionPartArrays& arrays) = 0;
+  virtual void AttentionDelta(const AttentionShape& shape, int64_t rows, DType type,
+                              const void* out, const void* dout, float* delta) = 0;
+  virtual void AttentionPartBackward(const AttentionShape& shape, const AttentionPart& part,
+                                     DType type, const AttentionPartGradientArrays& arrays) = 0;
 
   // Softmax cross entropy of rows of logits: sums of the loss and of right predictions, and
   // gradient = scale · (softmax - onehot of the label) in `type`.

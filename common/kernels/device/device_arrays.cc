@@ -21,6 +21,23 @@ struct ConvertOp {
   }
 };
 
+template <typename From, typename To>
+struct ConvertRowsOp {
+  static constexpr const char* kName = "convert rows";
+
+  StridedRows rows;
+  const From* x;
+  To* y;
+
+  template <int N>
+  MUSTER_DEVICE void Do(int64_t i) const {
+    const Place place = PlaceOf(i, rows.columns);
+    float values[N];
+    LoadFloats<N>(x + place.row * rows.from_stride + place.column, values);
+    StoreFloats<N>(values, y + place.row * rows.to_stride + place.column);
+  }
+};
+
 struct AddOp {
   static constexpr const char* kName = "add";
 
@@ -126,6 +143,20 @@ void DeviceConvert(DeviceStream& stream, int64_t n, DType from, const void* x, D
       using To = decltype(to_zero);
       ForElements(stream, n, packed,
                   ConvertOp<From, To>{static_cast<const From*>(x), static_cast<To*>(y)});
+    });
+  });
+}
+
+void DeviceConvertRows(DeviceStream& stream, const StridedRows& rows, DType from, const void* x,
+                       DType to, void* y) {
+  const bool packed = IsAligned16(x) && IsAligned16(y) && rows.columns % 8 == 0 &&
+                      rows.from_stride % 8 == 0 && rows.to_stride % 8 == 0;
+  WithStorageType(from, [&](auto from_zero) {
+    using From = decltype(from_zero);
+    WithStorageType(to, [&](auto to_zero) {
+      using To = decltype(to_zero);
+      ForElements(stream, rows.rows * rows.columns, packed,
+                  ConvertRowsOp<From, To>{rows, static_cast<const From*>(x), static_cast<To*>(y)});
     });
   });
 }

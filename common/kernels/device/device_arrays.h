@@ -5,6 +5,7 @@
 
 #include "common/kernels/accumulation.h"
 #include "common/kernels/device/device_sizes.h"
+#include "common/kernels/transformer/op_arrays.h"
 #include "common/tensor/dtype.h"
 
 namespace muster {
@@ -20,6 +21,10 @@ void DeviceAddRowSums(DeviceStream& stream, DType type, int64_t rows, int64_t co
 
 // y = x for i < n, rounded to nearest even or widened. Between f32 and any type, or within one.
 void DeviceConvert(DeviceStream& stream, int64_t n, DType from, const void* x, DType to, void* y);
+
+// The same of rows with gaps between them.
+void DeviceConvertRows(DeviceStream& stream, const StridedRows& rows, DType from, const void* x,
+                       DType to, void* y);
 
 // y += x for i < n, in f32.
 void DeviceAdd(DeviceStream& stream, int64_t n, const float* x, float* y);

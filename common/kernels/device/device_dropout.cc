@@ -16,9 +16,8 @@ struct DropoutOp {
 
   template <int N>
   MUSTER_DEVICE void Do(int64_t i) const {
-    const Place place = PlaceOf(dropout.first_element + i, size);
     float values[N], factors[N];
-    DropoutFactorsOf<N>(dropout, place.row, place.column, factors);
+    DropoutFactorsAt<N>(dropout, size, i, factors);
     LoadFloats<N>(x + i, values);
 #pragma unroll
     for (int j = 0; j < N; ++j) values[j] *= factors[j];
@@ -30,8 +29,9 @@ struct DropoutOp {
 
 void DeviceDropoutForward(DeviceStream& stream, const OpDropout& dropout, int64_t elements,
                           int64_t size, const float* x, float* y) {
-  const bool packed = size % 8 == 0 && dropout.first_element % 8 == 0 && elements % 8 == 0 &&
-                      IsAligned16(x) && IsAligned16(y);
+  const bool packed = dropout.share.Run(size) % 8 == 0 && size % 8 == 0 &&
+                      dropout.first_element % 8 == 0 && elements % 8 == 0 && IsAligned16(x) &&
+                      IsAligned16(y);
   ForElements(stream, elements, packed, DropoutOp{dropout, size, x, y});
 }
 

@@ -102,9 +102,8 @@ struct NormKernel {
     LoadFloats<N>(static_cast<const T*>(in.branch) + row * shape.width + c, branch);
     if (in.dropout.clock != nullptr) {
       float factors[N];
-      const Place place = PlaceOf(in.dropout.first_element + row * shape.width + c,
-                                  in.rows_per_example * shape.width);
-      DropoutFactorsOf<N>(in.dropout, place.row, place.column, factors);
+      DropoutFactorsAt<N>(in.dropout, in.rows_per_example * shape.width, row * shape.width + c,
+                          factors);
 #pragma unroll
       for (int j = 0; j < N; ++j) branch[j] *= factors[j];
     }
@@ -201,9 +200,7 @@ struct NormBackwardKernel {
       if (gradients.dbranch == nullptr) continue;
       if (in.dropout.clock != nullptr) {
         float factors[N];
-        const Place place =
-            PlaceOf(in.dropout.first_element + row * C + c, in.rows_per_example * C);
-        DropoutFactorsOf<N>(in.dropout, place.row, place.column, factors);
+        DropoutFactorsAt<N>(in.dropout, in.rows_per_example * C, row * C + c, factors);
 #pragma unroll
         for (int j = 0; j < N; ++j) d[j] *= factors[j];
       }

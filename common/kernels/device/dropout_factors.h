@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "common/kernels/device/elements.h"
 #include "common/kernels/device/simt.h"
 #include "common/kernels/transformer/op_arrays.h"
 
@@ -33,6 +34,16 @@ MUSTER_DEVICE void DropoutFactorsOf(const OpDropout& dropout, uint64_t example, 
   for (int i = 0; i < N; ++i) {
     factors[i] = kept >> (begin + i) % 8 & 1 ? dropout.scale : 0.0f;
   }
+}
+
+// Of elements [i, i + N) of arrays of examples of `size`, as above; they lie in one of a share's
+// runs.
+template <int N>
+MUSTER_DEVICE void DropoutFactorsAt(const OpDropout& dropout, int64_t size, int64_t i,
+                                    float (&factors)[N]) {
+  const Place run = PlaceOf(dropout.first_element + i, dropout.share.Run(size));
+  const ExampleElement place = PlaceInExample(dropout.share, size, run.row, run.column);
+  DropoutFactorsOf<N>(dropout, place.example, place.element, factors);
 }
 
 }  // namespace muster

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "common/kernels/accumulation.h"
 #include "common/kernels/transformer/dropout.h"
 #include "common/tensor/bfloat16.h"
 
@@ -40,8 +41,7 @@ struct AttentionShape {
   // The position of each token within its document, [B, T], where documents share a sequence: 0 at
   // a document's first token, and one more at each of the others. Query t then sees the keys of its
   // own document alone, [t - position, t], and tiles that no query of theirs sees are passed over.
-  // Null: a sequence is one document. A sequence's first position is 0. Read by Attention and
-  // AttentionBackward.
+  // Null: a sequence is one document. A sequence's first position is 0. Not for CachedAttention.
   const int32_t* token_positions = nullptr;
 };
 
@@ -71,6 +71,60 @@ template <typename T>
 void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out,
                        const float* logsumexp, const T* dout, T* dqkv,
                        const AttentionDropout& dropout = {});
+
+// A chunk of the queries of each sequence against a chunk of its keys, where ranks divide
+// sequences. In AttentionShape, T is then that of whole sequences, and token_positions, [B,
+// query_rows], begins with the chunk's first query.
+//
+// Pointers to arrays of queries (also of out, dout, logsumexp, delta) and of keys point to the row
+// of the chunk's first token in the first sequence. Query t of the chunk, at position first_query +
+// t of the sequence, sees those keys of the chunk that it would see in the whole: perhaps none.
+struct AttentionPart {
+  // Of the chunks, in each sequence.
+  int64_t queries = 0;
+  int64_t keys = 0;
+  // Positions in the whole sequence of the chunks' first tokens.
+  int64_t first_query = 0;
+  int64_t first_key = 0;
+  // Rows from one sequence to the next in arrays of queries, and in those of keys.
+  int64_t query_rows = 0;
+  int64_t key_rows = 0;
+  // Elements from one row [KV key heads | KV value heads] to the next; 0: 2 KV · D.
+  int64_t key_stride = 0;
+};
+
+// Attention of the part's queries to the part's keys, `out` in f32 with out_stride. kAdd: merges it
+// with the result of other keys that `out` and `logsumexp` [B, H, query_rows] hold; after all keys
+// of the sequence, in any order, they are Attention's. Queries that have seen no key have out 0 and
+// logsumexp -∞. A part of which no query sees a key costs next to nothing. Queries lie in rows of
+// qkv_stride and begin with head 0.
+template <typename T>
+void AttentionOfPart(const AttentionShape& shape, const AttentionPart& part, const T* queries,
+                     const T* keys_values, Accumulation accumulation, float* out, float* logsumexp,
+                     const AttentionDropout& dropout = {});
+
+// delta[b, h, t] = out · dout of `rows` rows of each sequence, for AttentionPartBackward: [B, H,
+// rows]. Both lie in rows of out_stride.
+template <typename T>
+void AttentionDelta(const AttentionShape& shape, int64_t rows, const T* out, const T* dout,
+                    float* delta);
+
+// Adds what the part contributes to the gradients of its queries, [B, query_rows, H · D], and of
+// its keys and values, [B, key_rows, 2 KV · D], all f32 and dense. `logsumexp` is that of all keys.
+template <typename T>
+struct AttentionPartGradients {
+  const T* queries = nullptr;
+  const T* keys_values = nullptr;
+  const float* logsumexp = nullptr;
+  const float* delta = nullptr;
+  const T* dout = nullptr;
+  float* dqueries = nullptr;
+  float* dkeys_values = nullptr;
+};
+template <typename T>
+void AttentionPartBackward(const AttentionShape& shape, const AttentionPart& part,
+                           const AttentionPartGradients<T>& arrays,
+                           const AttentionDropout& dropout = {});
 
 // Keys and values of one layer for generation, [B, KV, capacity, D] each, in f32.
 struct KeyValueCache {

@@ -23,6 +23,10 @@
 // dropout's factors.
 // Backward, for a tile of queries and a panel of keys: p = e^(s - logsumexp); dv += (f p)ᵀ do; ds =
 // p · (f do vᵀ - δ) with δ = do · o per row; dq += ds k; dk += dsᵀ q.
+//
+// All of it is written for an AttentionPart. Attention of whole sequences is the part whose keys
+// are its queries' own tokens. A part's forward goes on from the state {logsumexp, 1, out} that the
+// parts before it left.
 
 namespace muster {
 namespace {
@@ -33,14 +37,16 @@ static_assert(kKeyPanel == kDropoutRun && kAttentionRun % kDropoutRun == 0);
 struct HeadLayout {
   int64_t qkv_stride;
   int64_t out_stride;
+  int64_t key_stride;
   int64_t padded_D;
   float scale;
 };
 
-MUSTER_ALWAYS_INLINE HeadLayout LayoutOf(const AttentionShape& shape) {
+MUSTER_ALWAYS_INLINE HeadLayout LayoutOf(const AttentionShape& shape, const AttentionPart& part) {
   return {
       .qkv_stride = shape.qkv_stride != 0 ? shape.qkv_stride : (shape.H + 2 * shape.KV) * shape.D,
       .out_stride = shape.out_stride != 0 ? shape.out_stride : shape.H * shape.D,
+      .key_stride = part.key_stride != 0 ? part.key_stride : 2 * shape.KV * shape.D,
       .padded_D = PaddedHead(shape.D),
       .scale =
           shape.scale != 0 ? shape.scale : 1.0f / __builtin_sqrtf(static_cast<float>(shape.D))};
@@ -50,14 +56,31 @@ MUSTER_ALWAYS_INLINE int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : 
 MUSTER_ALWAYS_INLINE int64_t Larger(int64_t a, int64_t b) { return a > b ? a : b; }
 MUSTER_ALWAYS_INLINE int64_t RoundUp16(int64_t n) { return (n + 15) / 16 * 16; }
 
-// The first key that query t of sequence b sees; it never falls as t grows. And where its panel
-// begins.
-MUSTER_ALWAYS_INLINE int64_t FirstKey(const AttentionShape& shape, int64_t b, int64_t t) {
-  return shape.token_positions == nullptr ? 0 : t - shape.token_positions[b * shape.T + t];
-}
-MUSTER_ALWAYS_INLINE int64_t FirstPanel(const AttentionShape& shape, int64_t b, int64_t t) {
-  return FirstKey(shape, b, t) / kKeyPanel * kKeyPanel;
-}
+// Which of the part's keys the part's queries of sequence b see: query t those of [First(t),
+// End(t)), which may be none. Neither falls as t grows.
+struct Sight {
+  MUSTER_ALWAYS_INLINE Sight(const AttentionShape& shape, const AttentionPart& part, int64_t b)
+      : keys(part.keys),
+        shift(part.first_query - part.first_key),
+        positions(shape.token_positions == nullptr ? nullptr
+                                                   : shape.token_positions + b * part.query_rows) {}
+
+  MUSTER_ALWAYS_INLINE int64_t First(int64_t t) const {
+    return positions == nullptr ? 0 : Larger(0, shift + t - positions[t]);
+  }
+  MUSTER_ALWAYS_INLINE int64_t End(int64_t t) const {
+    return Larger(0, Smaller(keys, shift + t + 1));
+  }
+  // Returns where the panel of the first key begins.
+  MUSTER_ALWAYS_INLINE int64_t FirstPanel(int64_t t) const {
+    return First(t) / kKeyPanel * kKeyPanel;
+  }
+
+  int64_t keys;
+  // Query t's own token is key shift + t.
+  int64_t shift;
+  const int32_t* positions;
+};
 
 // Asks for rows of D elements to be brought near: heads lie in rows of many kilobytes, across whose
 // pages the machine does not look ahead itself.
@@ -97,6 +120,17 @@ void WriteRows(int64_t rows, int64_t D, const float* from, int64_t padded_D, flo
     }
     ForVec16(D, [&](int64_t i, int64_t count) {
       StoreUpTo(Load16(from + r * padded_D + i) * factor, count, to + r * stride + i);
+    });
+  }
+}
+
+// The same, added to f32.
+MUSTER_ALWAYS_INLINE void AddRows(int64_t rows, int64_t D, const float* from, int64_t padded_D,
+                                  float factor, int64_t stride, float* to) {
+  for (int64_t r = 0; r < rows; ++r) {
+    ForVec16(D, [&](int64_t i, int64_t count) {
+      float* const sum = to + r * stride + i;
+      StoreUpTo(LoadUpTo(sum, count) + Load16(from + r * padded_D + i) * factor, count, sum);
     });
   }
 }
@@ -153,36 +187,72 @@ MUSTER_ALWAYS_INLINE float SoftmaxStep(int64_t first, int64_t count, int64_t pad
   return correction[0];
 }
 
-// The mask's example whose elements are the keys of query t of head h of sequence b.
-MUSTER_ALWAYS_INLINE uint64_t DropoutRow(const AttentionShape& shape,
-                                         const AttentionDropout& dropout, int64_t b, int64_t h,
-                                         int64_t t) {
-  const int64_t heads = dropout.heads > 0 ? dropout.heads : shape.H;
-  return ((dropout.first_example + b) * heads + dropout.first_head + h) * shape.T + t;
-}
+// The factors of a query's dropout of a panel of keys; of the part's query t of head h of sequence
+// b. Keys are those of the part; a panel's bits are drawn at once where they lie so in the whole.
+struct PanelDropout {
+  MUSTER_ALWAYS_INLINE PanelDropout(const AttentionShape& shape, const AttentionPart& part,
+                                    const AttentionDropout& dropout, int64_t b, int64_t h)
+      : mask(dropout.mask), first_key(part.first_key) {
+    const int64_t heads = dropout.heads > 0 ? dropout.heads : shape.H;
+    first_row =
+        ((dropout.first_example + b) * heads + dropout.first_head + h) * shape.T + part.first_query;
+  }
 
-// p[i] is times the factor of key k0 + i, for i < count; both a multiple of 16, k0 of 64.
-MUSTER_ALWAYS_INLINE void DropProbabilities(const DropoutMask& mask, uint64_t row, int64_t k0,
-                                            int64_t count, float* p) {
-  float factors[kDropoutRun];
-  for (int64_t i = 0; i < count; i += kDropoutRun) {
-    Factors64(mask, row, (k0 + i) / kDropoutRun, factors);
-    for (int64_t j = 0; j < Smaller(kDropoutRun, count - i); j += kVec16) {
-      Store16(Load16(p + i + j) * Load16(factors + j), p + i + j);
+  // Of keys [k0, k0 + kKeyPanel).
+  MUSTER_ALWAYS_INLINE void Factors(int64_t t, int64_t k0, float* factors) const {
+    const int64_t key = first_key + k0;
+    if (key % kKeyPanel == 0) return Factors64(*mask, first_row + t, key / kKeyPanel, factors);
+    DropoutFactorsLoop(*mask, first_row + t, key, kKeyPanel, factors);
+  }
+
+  // p[i] is times the factor of key k0 + i, for i < count; both a multiple of 16.
+  MUSTER_ALWAYS_INLINE void Drop(int64_t t, int64_t k0, int64_t count, float* p) const {
+    float factors[kKeyPanel];
+    for (int64_t i = 0; i < count; i += kKeyPanel) {
+      Factors(t, k0 + i, factors);
+      for (int64_t j = 0; j < Smaller(kKeyPanel, count - i); j += kVec16) {
+        Store16(Load16(p + i + j) * Load16(factors + j), p + i + j);
+      }
     }
+  }
+
+  // Null: nothing is dropped.
+  const DropoutMask* mask;
+  int64_t first_key;
+  uint64_t first_row;
+};
+
+// Queries [begin, end) of a part see no key: their results are those of none, or stay.
+template <typename T>
+void WriteNothingSeen(const AttentionLoopArrays<T>& arrays, int64_t D, int64_t out_place,
+                      int64_t out_stride, int64_t row, int64_t count) {
+  if (arrays.accumulation == Accumulation::kAdd) return;
+  for (int64_t r = 0; r < count; ++r) {
+    FillZero(D, arrays.part_out + out_place + r * out_stride);
+    arrays.logsumexp[row + r] = -__builtin_inff();
   }
 }
 
 template <typename T>
-void AttentionLoop(const AttentionShape& shape, const AttentionDropout& dropout, const T* qkv,
-                   int64_t b, int64_t h, int64_t begin, int64_t end, float* scratch, T* out,
-                   float* logsumexp) {
-  const HeadLayout layout = LayoutOf(shape);
+void AttentionLoop(const AttentionShape& shape, const AttentionPart& part,
+                   const AttentionDropout& dropout, const AttentionLoopArrays<T>& arrays, int64_t b,
+                   int64_t h, int64_t begin, int64_t end, float* scratch) {
+  const HeadLayout layout = LayoutOf(shape, part);
   const int64_t D = shape.D, padded_D = layout.padded_D;
   const int64_t kv = h / (shape.H / shape.KV);
-  // Keys from here on are packed.
-  const int64_t first = FirstPanel(shape, b, begin);
-  const int64_t keys = PaddedKeys(end - first);
+  const Sight sight(shape, part, b);
+  const PanelDropout drop(shape, part, dropout, b, h);
+  const bool continues = arrays.accumulation == Accumulation::kAdd;
+  const int64_t row0 = (b * shape.H + h) * part.query_rows;
+  const int64_t out0 = b * part.query_rows * layout.out_stride + h * D;
+  // Keys [first, seen) are packed.
+  const int64_t first = sight.FirstPanel(begin);
+  const int64_t seen = sight.End(end - 1);
+  if (seen <= sight.First(begin)) {
+    return WriteNothingSeen(arrays, D, out0 + begin * layout.out_stride, layout.out_stride,
+                            row0 + begin, end - begin);
+  }
+  const int64_t keys = PaddedKeys(seen - first);
   float* kt = scratch;
   float* v = kt + keys * padded_D;
   float* q = v + keys * padded_D;
@@ -190,31 +260,41 @@ void AttentionLoop(const AttentionShape& shape, const AttentionDropout& dropout,
   float* s = o + kQueryTile * padded_D;
   SoftmaxRow rows[kQueryTile];
 
-  const T* tokens = qkv + b * shape.T * layout.qkv_stride;
-  const T* key_rows = tokens + first * layout.qkv_stride + (shape.H + kv) * D;
+  const T* queries = arrays.queries + b * part.query_rows * layout.qkv_stride + h * D;
+  const T* key_rows = arrays.keys + (b * part.key_rows + first) * layout.key_stride + kv * D;
   // v's place holds the keys until they are transposed.
-  CopyRows(end - first, D, key_rows, layout.qkv_stride, 1, padded_D, v);
-  FillZero((keys - end + first) * padded_D, v + (end - first) * padded_D);
+  CopyRows(seen - first, D, key_rows, layout.key_stride, 1, padded_D, v);
+  FillZero((keys - seen + first) * padded_D, v + (seen - first) * padded_D);
   TransposeToPanels(keys, padded_D, v, kt);
-  CopyRows(end - first, D, key_rows + shape.KV * D, layout.qkv_stride, 1, padded_D, v);
+  CopyRows(seen - first, D, key_rows + shape.KV * D, layout.key_stride, 1, padded_D, v);
 
   for (int64_t q0 = begin; q0 < end; q0 += kQueryTile) {
     const int64_t n = Smaller(kQueryTile, end - q0);
-    CopyRows(n, D, tokens + q0 * layout.qkv_stride + h * D, layout.qkv_stride, layout.scale,
-             padded_D, q);
+    CopyRows(n, D, queries + q0 * layout.qkv_stride, layout.qkv_stride, layout.scale, padded_D, q);
     const int64_t next = Smaller(kQueryTile, end - q0 - n);
-    PrefetchRows<Use::kRead>(next, D, tokens + (q0 + n) * layout.qkv_stride + h * D,
-                             layout.qkv_stride);
-    T* out_rows = out + (b * shape.T + q0) * layout.out_stride + h * D;
-    PrefetchRows<Use::kWrite>(n, D, out_rows, layout.out_stride);
-    for (int64_t i = 0; i < n; ++i) rows[i] = {-__builtin_inff(), 0};
-    const int64_t first_run = FirstPanel(shape, b, q0);
-    for (int64_t k0 = first_run; k0 < q0 + n; k0 += kAttentionRun) {
-      for (int64_t k = k0; k < Smaller(k0 + kAttentionRun, q0 + n); k += kKeyPanel) {
+    PrefetchRows<Use::kRead>(next, D, queries + (q0 + n) * layout.qkv_stride, layout.qkv_stride);
+    const int64_t out_place = out0 + q0 * layout.out_stride;
+    if (continues) {
+      CopyRows(n, D, arrays.part_out + out_place, layout.out_stride, 1, padded_D, o);
+      for (int64_t i = 0; i < n; ++i) {
+        const float logsumexp = arrays.logsumexp[row0 + q0 + i];
+        rows[i] = {logsumexp, logsumexp == -__builtin_inff() ? 0.0f : 1.0f};
+      }
+    } else {
+      if (arrays.out != nullptr) {
+        PrefetchRows<Use::kWrite>(n, D, arrays.out + out_place, layout.out_stride);
+      }
+      FillZero(n * padded_D, o);
+      for (int64_t i = 0; i < n; ++i) rows[i] = {-__builtin_inff(), 0};
+    }
+    const int64_t first_run = sight.FirstPanel(q0);
+    const int64_t tile_end = sight.End(q0 + n - 1);
+    for (int64_t k0 = first_run; k0 < tile_end; k0 += kAttentionRun) {
+      for (int64_t k = k0; k < Smaller(k0 + kAttentionRun, tile_end); k += kKeyPanel) {
         for (int64_t r = 0; r < n; r += kBlockRows) {
           const int64_t count = Smaller(kBlockRows, n - r);
-          const int64_t visible = q0 + r + count - k;
-          if (visible <= 0 || k < FirstPanel(shape, b, q0 + r)) continue;
+          const int64_t visible = sight.End(q0 + r + count - 1) - k;
+          if (visible <= 0 || k < sight.FirstPanel(q0 + r)) continue;
           Product<Layout::kRows>(count, Smaller(kKeyPanel, RoundUp16(visible)),
                                  {.depth = D,
                                   .a = q + r * padded_D,
@@ -227,10 +307,11 @@ void AttentionLoop(const AttentionShape& shape, const AttentionDropout& dropout,
         }
       }
       for (int64_t r = 0; r < n; ++r) {
-        const int64_t count = Smaller(kAttentionRun, q0 + r + 1 - k0);
-        const int64_t before = Larger(0, FirstKey(shape, b, q0 + r) - k0);
+        const int64_t count = Smaller(kAttentionRun, sight.End(q0 + r) - k0);
+        const int64_t before = Larger(0, sight.First(q0 + r) - k0);
         const int64_t block_end = Smaller(r / kBlockRows * kBlockRows + kBlockRows, n);
-        const int64_t padded = Smaller(kAttentionRun, RoundUp16(q0 + block_end - k0));
+        const int64_t padded =
+            Smaller(kAttentionRun, RoundUp16(sight.End(q0 + block_end - 1) - k0));
         float* p = s + r * kAttentionRun;
         if (count <= before) {
           // Other rows of its block see some of these keys.
@@ -238,22 +319,19 @@ void AttentionLoop(const AttentionShape& shape, const AttentionDropout& dropout,
           continue;
         }
         const float correction = SoftmaxStep(before, count, padded, p, &rows[r]);
-        if (dropout.mask != nullptr) {
-          DropProbabilities(*dropout.mask, DropoutRow(shape, dropout, b, h, q0 + r), k0, padded, p);
-        }
-        if (k0 > first_run && correction != 1.0f) {
+        if (drop.mask != nullptr) drop.Drop(q0 + r, k0, padded, p);
+        if ((continues || k0 > first_run) && correction != 1.0f) {
           float* o_row = o + r * padded_D;
           for (int64_t i = 0; i < padded_D; i += kVec16) {
             Store16(Load16(o_row + i) * correction, o_row + i);
           }
         }
       }
-      for (int64_t k = k0; k < Smaller(k0 + kAttentionRun, q0 + n); k += kKeyPanel) {
+      for (int64_t k = k0; k < Smaller(k0 + kAttentionRun, tile_end); k += kKeyPanel) {
         for (int64_t r = 0; r < n; r += kBlockRows) {
           const int64_t count = Smaller(kBlockRows, n - r);
-          const int64_t visible = q0 + r + count - k;
-          const int64_t first_panel = FirstPanel(shape, b, q0 + r);
-          if (visible <= 0 || k < first_panel) continue;
+          const int64_t visible = sight.End(q0 + r + count - 1) - k;
+          if (visible <= 0 || k < sight.FirstPanel(q0 + r)) continue;
           Product<Layout::kRows>(count, padded_D,
                                  {.depth = Smaller(kKeyPanel, visible),
                                   .a = s + r * kAttentionRun + k - k0,
@@ -262,16 +340,24 @@ void AttentionLoop(const AttentionShape& shape, const AttentionDropout& dropout,
                                   .b_stride = padded_D,
                                   .c = o + r * padded_D,
                                   .c_stride = padded_D,
-                                  .add = k > first_panel});
+                                  .add = true});
         }
       }
     }
     for (int64_t r = 0; r < n; ++r) {
-      WriteRows(1, D, o + r * padded_D, padded_D, 1.0f / rows[r].sum, layout.out_stride,
-                out_rows + r * layout.out_stride);
-      if (logsumexp != nullptr) {
-        logsumexp[(b * shape.H + h) * shape.T + q0 + r] =
-            rows[r].largest + __builtin_logf(rows[r].sum);
+      const int64_t place = out_place + r * layout.out_stride;
+      if (arrays.out != nullptr) {
+        WriteRows(1, D, o + r * padded_D, padded_D, 1.0f / rows[r].sum, layout.out_stride,
+                  arrays.out + place);
+      } else if (rows[r].sum == 0) {
+        WriteNothingSeen(arrays, D, place, layout.out_stride, row0 + q0 + r, 1);
+        continue;
+      } else {
+        WriteRows(1, D, o + r * padded_D, padded_D, 1.0f / rows[r].sum, layout.out_stride,
+                  arrays.part_out + place);
+      }
+      if (arrays.logsumexp != nullptr) {
+        arrays.logsumexp[row0 + q0 + r] = rows[r].largest + __builtin_logf(rows[r].sum);
       }
     }
   }
@@ -279,23 +365,25 @@ void AttentionLoop(const AttentionShape& shape, const AttentionDropout& dropout,
 
 // Places in the scratch of a backward unit.
 struct BackwardScratch {
+  // The first key of the arrays of keys.
+  int64_t first;
   float *kt, *vt, *k, *dk, *dv;
   float *q, *dout, *dq, *p, *ds, *delta, *logsumexp;
 };
 
 // p and ds of rows [first, end) of a tile of queries from q0 on, for the panel of keys from k0 on:
 // first s and do vᵀ, then in place.
-MUSTER_ALWAYS_INLINE void BackwardProbabilities(const BackwardScratch& m, int64_t D,
-                                                int64_t padded_D, int64_t q0, int64_t k0,
+MUSTER_ALWAYS_INLINE void BackwardProbabilities(const Sight& sight, const BackwardScratch& m,
+                                                int64_t D, int64_t padded_D, int64_t q0, int64_t k0,
                                                 int64_t first, int64_t end) {
   for (int64_t r = first; r < end; r += kBlockRows) {
     const int64_t count = Smaller(kBlockRows, end - r);
-    const int64_t columns = Smaller(kKeyPanel, RoundUp16(q0 + r + count - k0));
+    const int64_t columns = Smaller(kKeyPanel, RoundUp16(sight.End(q0 + r + count - 1) - k0));
     Product<Layout::kRows>(count, columns,
                            {.depth = D,
                             .a = m.q + r * padded_D,
                             .a_stride = padded_D,
-                            .b = m.kt + k0 * padded_D,
+                            .b = m.kt + (k0 - m.first) * padded_D,
                             .b_stride = kKeyPanel,
                             .c = m.p + r * kKeyPanel,
                             .c_stride = kKeyPanel,
@@ -304,7 +392,7 @@ MUSTER_ALWAYS_INLINE void BackwardProbabilities(const BackwardScratch& m, int64_
                            {.depth = D,
                             .a = m.dout + r * padded_D,
                             .a_stride = padded_D,
-                            .b = m.vt + k0 * padded_D,
+                            .b = m.vt + (k0 - m.first) * padded_D,
                             .b_stride = kKeyPanel,
                             .c = m.ds + r * kKeyPanel,
                             .c_stride = kKeyPanel,
@@ -333,51 +421,83 @@ MUSTER_ALWAYS_INLINE void BackwardSoftmax(const BackwardScratch& m, int64_t befo
   }
 }
 
-// dk, dv of the panel and dq of the tile's rows [first, end); of sequence b.
-MUSTER_ALWAYS_INLINE void BackwardProducts(const AttentionShape& shape, const BackwardScratch& m,
-                                           int64_t padded_D, int64_t b, int64_t q0, int64_t k0,
-                                           int64_t first, int64_t end) {
-  const int64_t keys = Smaller(kKeyPanel, q0 + end - k0);
+// dk, dv of the panel and dq of the tile's rows [first, end).
+MUSTER_ALWAYS_INLINE void BackwardProducts(const Sight& sight, const BackwardScratch& m,
+                                           int64_t padded_D, int64_t q0, int64_t k0, int64_t first,
+                                           int64_t end) {
+  const int64_t keys = Smaller(kKeyPanel, sight.End(q0 + end - 1) - k0);
+  const int64_t packed = k0 - m.first;
   for (int64_t j = 0; j < keys; j += kBlockRows) {
     const int64_t count = Smaller(kBlockRows, keys - j);
     // Earlier queries do not see these keys.
-    const int64_t r = Larger(first, k0 + j - q0);
+    const int64_t r = Larger(first, k0 + j - sight.shift - q0);
     Tile tile = {.depth = end - r,
                  .a = m.p + r * kKeyPanel + j,
                  .a_stride = kKeyPanel,
                  .b = m.dout + r * padded_D,
                  .b_stride = padded_D,
-                 .c = m.dv + (k0 + j) * padded_D,
+                 .c = m.dv + (packed + j) * padded_D,
                  .c_stride = padded_D,
                  .add = true};
     Product<Layout::kTransposed>(count, padded_D, tile);
     tile.a = m.ds + r * kKeyPanel + j;
     tile.b = m.q + r * padded_D;
-    tile.c = m.dk + (k0 + j) * padded_D;
+    tile.c = m.dk + (packed + j) * padded_D;
     Product<Layout::kTransposed>(count, padded_D, tile);
   }
   for (int64_t r = first; r < end; r += kBlockRows) {
     const int64_t count = Smaller(kBlockRows, end - r);
     Product<Layout::kRows>(count, padded_D,
-                           {.depth = Smaller(kKeyPanel, q0 + r + count - k0),
+                           {.depth = Smaller(kKeyPanel, sight.End(q0 + r + count - 1) - k0),
                             .a = m.ds + r * kKeyPanel,
                             .a_stride = kKeyPanel,
-                            .b = m.k + k0 * padded_D,
+                            .b = m.k + packed * padded_D,
                             .b_stride = padded_D,
                             .c = m.dq + r * padded_D,
                             .c_stride = padded_D,
-                            .add = k0 > FirstPanel(shape, b, q0 + r)});
+                            .add = true});
+  }
+}
+
+// out · dout of a row's head.
+template <typename T>
+MUSTER_ALWAYS_INLINE float DeltaOf(int64_t D, const T* out, const T* dout) {
+  Vec16 delta = {};
+  ForVec16(D, [&](int64_t i, int64_t count) {
+    delta += LoadUpTo(out + i, count) * LoadUpTo(dout + i, count);
+  });
+  return Sum16(delta);
+}
+
+template <typename T>
+void AttentionDeltaLoop(const AttentionShape& shape, int64_t rows, const T* out, const T* dout,
+                        int64_t begin, int64_t end, float* delta) {
+  const int64_t stride = shape.out_stride != 0 ? shape.out_stride : shape.H * shape.D;
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t b = row / rows, t = row % rows;
+    for (int64_t h = 0; h < shape.H; ++h) {
+      const int64_t place = row * stride + h * shape.D;
+      delta[(b * shape.H + h) * rows + t] = DeltaOf(shape.D, out + place, dout + place);
+    }
   }
 }
 
 template <typename T>
-void AttentionBackwardLoop(const AttentionShape& shape, const AttentionDropout& dropout,
-                           const T* qkv, const T* out, const float* logsumexp, const T* dout,
-                           int64_t b, int64_t kv, float* scratch, T* dqkv) {
-  const HeadLayout layout = LayoutOf(shape);
+void AttentionBackwardLoop(const AttentionShape& shape, const AttentionPart& part,
+                           const AttentionDropout& dropout,
+                           const AttentionBackwardLoopArrays<T>& arrays, int64_t b, int64_t kv,
+                           float* scratch) {
+  const Sight sight(shape, part, b);
+  const int64_t seen = sight.End(part.queries - 1);
+  if (seen <= sight.First(0)) return;
+  const HeadLayout layout = LayoutOf(shape, part);
   const int64_t D = shape.D, padded_D = layout.padded_D;
-  const int64_t keys = PaddedKeys(shape.T);
+  // Keys [first, seen) are packed.
+  const int64_t first_key = sight.FirstPanel(0);
+  const int64_t count = seen - first_key;
+  const int64_t keys = PaddedKeys(count);
   BackwardScratch m;
+  m.first = first_key;
   m.kt = scratch;
   m.vt = m.kt + keys * padded_D;
   m.k = m.vt + keys * padded_D;
@@ -391,67 +511,84 @@ void AttentionBackwardLoop(const AttentionShape& shape, const AttentionDropout& 
   m.delta = m.ds + kQueryTile * kKeyPanel;
   m.logsumexp = m.delta + kQueryTile;
 
-  const int64_t row0 = b * shape.T;
-  const T* key_rows = qkv + row0 * layout.qkv_stride + (shape.H + kv) * D;
+  const int64_t row0 = b * part.query_rows;
+  const int64_t key0 = b * part.key_rows + first_key;
+  const T* key_rows = arrays.keys + key0 * layout.key_stride + kv * D;
   // k's place holds the values until they are transposed.
-  CopyRows(shape.T, D, key_rows + shape.KV * D, layout.qkv_stride, 1, padded_D, m.k);
-  FillZero((keys - shape.T) * padded_D, m.k + shape.T * padded_D);
+  CopyRows(count, D, key_rows + shape.KV * D, layout.key_stride, 1, padded_D, m.k);
+  FillZero((keys - count) * padded_D, m.k + count * padded_D);
   TransposeToPanels(keys, padded_D, m.k, m.vt);
-  CopyRows(shape.T, D, key_rows, layout.qkv_stride, 1, padded_D, m.k);
+  CopyRows(count, D, key_rows, layout.key_stride, 1, padded_D, m.k);
   TransposeToPanels(keys, padded_D, m.k, m.kt);
   FillZero(2 * keys * padded_D, m.dk);
 
   const int64_t group = shape.H / shape.KV;
   for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
-    for (int64_t q0 = 0; q0 < shape.T; q0 += kQueryTile) {
-      const int64_t n = Smaller(kQueryTile, shape.T - q0);
+    const PanelDropout drop(shape, part, dropout, b, h);
+    for (int64_t q0 = 0; q0 < part.queries; q0 += kQueryTile) {
+      const int64_t n = Smaller(kQueryTile, part.queries - q0);
+      const int64_t tile_end = sight.End(q0 + n - 1);
+      if (tile_end <= sight.First(q0)) continue;
       const int64_t place = (row0 + q0) * layout.qkv_stride + h * D;
       const int64_t out_place = (row0 + q0) * layout.out_stride + h * D;
-      CopyRows(n, D, qkv + place, layout.qkv_stride, layout.scale, padded_D, m.q);
-      // dq's place holds the outputs first.
-      CopyRows(n, D, out + out_place, layout.out_stride, 1, padded_D, m.dq);
-      CopyRows(n, D, dout + out_place, layout.out_stride, 1, padded_D, m.dout);
+      CopyRows(n, D, arrays.queries + place, layout.qkv_stride, layout.scale, padded_D, m.q);
+      CopyRows(n, D, arrays.dout + out_place, layout.out_stride, 1, padded_D, m.dout);
+      FillZero(n * padded_D, m.dq);
+      const int64_t row = (b * shape.H + h) * part.query_rows + q0;
       for (int64_t r = 0; r < n; ++r) {
-        Vec16 delta = {};
-        for (int64_t i = 0; i < padded_D; i += kVec16) {
-          delta += Load16(m.dq + r * padded_D + i) * Load16(m.dout + r * padded_D + i);
-        }
-        m.delta[r] = Sum16(delta);
-        m.logsumexp[r] = logsumexp[(b * shape.H + h) * shape.T + q0 + r];
+        const int64_t at = out_place + r * layout.out_stride;
+        m.delta[r] = arrays.delta != nullptr ? arrays.delta[row + r]
+                                             : DeltaOf(D, arrays.out + at, arrays.dout + at);
+        m.logsumexp[r] = arrays.logsumexp[row + r];
       }
-      const int64_t next = Smaller(kQueryTile, shape.T - q0 - n);
-      PrefetchRows<Use::kRead>(next, D, qkv + place + n * layout.qkv_stride, layout.qkv_stride);
-      PrefetchRows<Use::kRead>(next, D, out + out_place + n * layout.out_stride, layout.out_stride);
-      PrefetchRows<Use::kRead>(next, D, dout + out_place + n * layout.out_stride,
+      const int64_t next = Smaller(kQueryTile, part.queries - q0 - n);
+      PrefetchRows<Use::kRead>(next, D, arrays.queries + place + n * layout.qkv_stride,
+                               layout.qkv_stride);
+      PrefetchRows<Use::kRead>(next, D, arrays.dout + out_place + n * layout.out_stride,
                                layout.out_stride);
-      PrefetchRows<Use::kWrite>(n, D, dqkv + place, layout.qkv_stride);
-      for (int64_t k0 = FirstPanel(shape, b, q0); k0 < q0 + n; k0 += kKeyPanel) {
+      if (arrays.out != nullptr) {
+        PrefetchRows<Use::kRead>(next, D, arrays.out + out_place + n * layout.out_stride,
+                                 layout.out_stride);
+        PrefetchRows<Use::kWrite>(n, D, arrays.dqueries + place, layout.qkv_stride);
+      }
+      for (int64_t k0 = sight.FirstPanel(q0); k0 < tile_end; k0 += kKeyPanel) {
         // Rows before `first`, and row blocks from `last` on, do not see the panel.
-        const int64_t first = Larger(0, k0 - q0) / kBlockRows * kBlockRows;
+        const int64_t first = Larger(0, k0 - sight.shift - q0) / kBlockRows * kBlockRows;
         int64_t last = first;
-        while (last < n && FirstPanel(shape, b, q0 + last) <= k0) last += kBlockRows;
+        while (last < n && sight.FirstPanel(q0 + last) <= k0) last += kBlockRows;
         last = Smaller(last, n);
-        BackwardProbabilities(m, D, padded_D, q0, k0, first, last);
+        BackwardProbabilities(sight, m, D, padded_D, q0, k0, first, last);
         for (int64_t r = first; r < last; ++r) {
-          const int64_t before = Larger(0, FirstKey(shape, b, q0 + r) - k0);
-          const int64_t visible = Larger(0, Smaller(kKeyPanel, q0 + r + 1 - k0));
-          if (dropout.mask == nullptr || visible <= before) {
+          const int64_t before = Larger(0, sight.First(q0 + r) - k0);
+          const int64_t visible = Larger(0, Smaller(kKeyPanel, sight.End(q0 + r) - k0));
+          if (drop.mask == nullptr || visible <= before) {
             BackwardSoftmax(m, before, visible, r, nullptr);
             continue;
           }
           float factors[kKeyPanel];
-          Factors64(*dropout.mask, DropoutRow(shape, dropout, b, h, q0 + r), k0 / kKeyPanel,
-                    factors);
+          drop.Factors(q0 + r, k0, factors);
           BackwardSoftmax(m, before, visible, r, factors);
         }
-        BackwardProducts(shape, m, padded_D, b, q0, k0, first, last);
+        if (first < last) BackwardProducts(sight, m, padded_D, q0, k0, first, last);
       }
-      WriteRows(n, D, m.dq, padded_D, layout.scale, layout.qkv_stride, dqkv + place);
+      if (arrays.part_dqueries == nullptr) {
+        WriteRows(n, D, m.dq, padded_D, layout.scale, layout.qkv_stride, arrays.dqueries + place);
+      } else {
+        AddRows(n, D, m.dq, padded_D, layout.scale, shape.H * D,
+                arrays.part_dqueries + (row0 + q0) * shape.H * D + h * D);
+      }
     }
   }
-  T* key_gradients = dqkv + row0 * layout.qkv_stride + (shape.H + kv) * D;
-  WriteRows(shape.T, D, m.dk, padded_D, 1, layout.qkv_stride, key_gradients);
-  WriteRows(shape.T, D, m.dv, padded_D, 1, layout.qkv_stride, key_gradients + shape.KV * D);
+  if (arrays.part_dkeys == nullptr) {
+    T* key_gradients = arrays.dkeys + key0 * layout.key_stride + kv * D;
+    WriteRows(count, D, m.dk, padded_D, 1, layout.key_stride, key_gradients);
+    WriteRows(count, D, m.dv, padded_D, 1, layout.key_stride, key_gradients + shape.KV * D);
+  } else {
+    const int64_t stride = 2 * shape.KV * D;
+    float* key_gradients = arrays.part_dkeys + key0 * stride + kv * D;
+    AddRows(count, D, m.dk, padded_D, 1, stride, key_gradients);
+    AddRows(count, D, m.dv, padded_D, 1, stride, key_gradients + shape.KV * D);
+  }
 }
 
 void CachedAttentionLoop(int64_t D, int64_t length, float scale, const float* query,

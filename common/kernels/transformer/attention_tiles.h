@@ -20,16 +20,16 @@ constexpr int64_t kQueriesOfUnit = 10 * kQueryTile;
 
 // D rounded up to whole vectors.
 MUSTER_ALWAYS_INLINE int64_t PaddedHead(int64_t D) { return (D + 15) / 16 * 16; }
-MUSTER_ALWAYS_INLINE int64_t PaddedKeys(int64_t T) {
-  return (T + kKeyPanel - 1) / kKeyPanel * kKeyPanel;
+MUSTER_ALWAYS_INLINE int64_t PaddedKeys(int64_t keys) {
+  return (keys + kKeyPanel - 1) / kKeyPanel * kKeyPanel;
 }
 
-MUSTER_ALWAYS_INLINE int64_t AttentionScratch(int64_t T, int64_t D) {
-  return PaddedHead(D) * 2 * (PaddedKeys(T) + kQueryTile) + kQueryTile * kAttentionRun;
+MUSTER_ALWAYS_INLINE int64_t AttentionScratch(int64_t keys, int64_t D) {
+  return PaddedHead(D) * 2 * (PaddedKeys(keys) + kQueryTile) + kQueryTile * kAttentionRun;
 }
 
-MUSTER_ALWAYS_INLINE int64_t AttentionBackwardScratch(int64_t T, int64_t D) {
-  return PaddedHead(D) * (5 * PaddedKeys(T) + 3 * kQueryTile) + 2 * kQueryTile * (kKeyPanel + 1);
+MUSTER_ALWAYS_INLINE int64_t AttentionBackwardScratch(int64_t keys, int64_t D) {
+  return PaddedHead(D) * (5 * PaddedKeys(keys) + 3 * kQueryTile) + 2 * kQueryTile * (kKeyPanel + 1);
 }
 
 }  // namespace muster

@@ -24,6 +24,13 @@ void ConvertRows(int64_t rows, int64_t cols, const float* x, int64_t x_stride, F
 void ConvertRows(int64_t rows, int64_t cols, const Float16* x, int64_t x_stride, float* y,
                  int64_t y_stride);
 
+// The same within one type: rows of so many bytes, with so many bytes from row to row.
+void CopyRows(int64_t rows, int64_t bytes, const void* x, int64_t x_stride, void* y,
+              int64_t y_stride);
+
+// y[i] += x[i] for i < n. No overlap. On ComputeThreads() threads; thread-safe.
+void Add(int64_t n, const float* x, float* y);
+
 }  // namespace muster
 
 #endif  // MUSTER_COMMON_KERNELS_TRANSFORMER_CONVERT_H_

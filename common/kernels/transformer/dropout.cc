@@ -25,16 +25,19 @@ void Dropout(const DropoutMask& mask, const DropoutShape& shape, const float* x,
   constexpr int64_t kPiece = 4096;
   const int64_t first = shape.first_element;
   const int64_t end = first + shape.elements;
+  const int64_t run_size = shape.share.Run(shape.size);
   const VectorKernels& kernels = ActiveVectorKernels();
   ParallelFor((end + kPiece - 1) / kPiece - first / kPiece, 1, [&](int64_t piece, int64_t) {
     float factors[kPiece];
     const int64_t piece_begin = (first / kPiece + piece) * kPiece;
     const int64_t piece_end = std::min(end, piece_begin + kPiece);
-    // Elements are counted from the first example's begin on.
+    // Elements are counted from the arrays' first example's begin on.
     for (int64_t at = std::max(first, piece_begin); at < piece_end;) {
-      const int64_t example = at / shape.size;
-      const int64_t count = std::min(piece_end, (example + 1) * shape.size) - at;
-      kernels.dropout_factors(mask, shape.first_example + example, at - example * shape.size, count,
+      const int64_t run = at / run_size;
+      const int64_t count = std::min(piece_end, (run + 1) * run_size) - at;
+      const ExampleElement place =
+          PlaceInExample(shape.share, shape.size, run, at - run * run_size);
+      kernels.dropout_factors(mask, shape.first_example + place.example, place.element, count,
                               factors);
       kernels.scale(count, factors, x + (at - first), y + (at - first));
       at += count;

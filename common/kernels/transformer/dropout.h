@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
+#include "common/kernels/host_device.h"
 
 namespace muster {
 
@@ -28,14 +29,47 @@ struct DropoutMask {
   float scale;
 };
 
+// The rows of each sequence that one of several ranks has which divide sequences zig-zag: two
+// pieces of `half` rows, one behind the other in the rank's arrays, that begin with rows `first`
+// and `second` of the whole sequence. All zeros: whole sequences.
+struct SequenceShare {
+  // Rows of the whole sequence.
+  int64_t whole = 0;
+  int64_t half = 0;
+  int64_t first = 0;
+  int64_t second = 0;
+
+  // Returns how many elements of the arrays lie side by side in an example of `size` elements, too.
+  MUSTER_HOST_DEVICE constexpr int64_t Run(int64_t size) const {
+    return whole == 0 ? size : size / whole * half;
+  }
+};
+
+// Element `element` of an example; `example` counts from the arrays' first.
+struct ExampleElement {
+  int64_t example;
+  int64_t element;
+};
+
+// Returns where the arrays' element `at` lies, of which `run` (SequenceShare::Run) is at /
+// run(size) and `within` is at % run(size): the one rule for processors and devices.
+MUSTER_HOST_DEVICE constexpr ExampleElement PlaceInExample(const SequenceShare& share, int64_t size,
+                                                           int64_t run, int64_t within) {
+  if (share.whole == 0) return {run, within};
+  const int64_t row = run % 2 == 0 ? share.first : share.second;
+  return {run / 2, size / share.whole * row + within};
+}
+
 // An array of `elements` elements, a part of dense examples of `size` elements each. It begins with
 // element `first_element` of the example with the global index `first_example`; every rank and
-// micro-batch names its own.
+// micro-batch names its own. With a `share`, the arrays hold its rows of each example (whose rows
+// have size / whole elements), and first_element counts those.
 struct DropoutShape {
   int64_t elements = 0;
   int64_t size = 0;
   uint64_t first_example = 0;
   int64_t first_element = 0;
+  SequenceShare share;
 };
 
 // y = x · factor. y may be x. Backward is the same function on gradients. On ComputeThreads()

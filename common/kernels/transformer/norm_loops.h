@@ -20,10 +20,12 @@ constexpr int64_t kFactorColumns = 512;
 template <typename F>
 MUSTER_ALWAYS_INLINE void ForDropoutPieces(const DropoutMask& mask, const DropoutShape& dropout,
                                            int64_t width, int64_t r, const F& f) {
-  // Elements are counted from the first example's begin on.
+  // Elements are counted from the arrays' first example's begin on.
   const int64_t at = dropout.first_element + r * width;
-  const uint64_t example = dropout.first_example + at / dropout.size;
-  const int64_t first = at % dropout.size;
+  const int64_t run = dropout.share.Run(dropout.size);
+  const ExampleElement place = PlaceInExample(dropout.share, dropout.size, at / run, at % run);
+  const uint64_t example = dropout.first_example + place.example;
+  const int64_t first = place.element;
   float factors[kFactorColumns];
   for (int64_t c = 0; c < width; c += kFactorColumns) {
     const int64_t count = width - c < kFactorColumns ? width - c : kFactorColumns;

@@ -38,6 +38,9 @@ struct OpDropout {
   int64_t first_element = 0;
   int64_t first_head = 0;
   int64_t heads = 0;
+  // Of arrays of rows, where ranks divide sequences. Then `size`, or rows_per_example, is that of
+  // whole examples, and first_element counts the share's. Not for attention.
+  SequenceShare share;
 };
 
 // Returns the mask's dropout with `clock` in place of the mask's own.
@@ -157,6 +160,39 @@ struct AttentionGradientArrays {
   OpDropout dropout;
   const void* dout = nullptr;  // as `out`
   void* dqkv = nullptr;        // as `qkv`, and not qkv itself
+};
+
+// Arguments of an AttentionPart (attention.h), whose layouts are there.
+struct AttentionPartArrays {
+  const void* queries = nullptr;      // T, of the chunk: [B, query_rows] rows of qkv_stride
+  const void* keys_values = nullptr;  // T, of the chunk: [B, key_rows] rows of key_stride
+  // kAdd: `out` and `logsumexp` hold the result of other keys of the same queries, with which the
+  // part's is merged.
+  Accumulation accumulation = Accumulation::kWrite;
+  float* out = nullptr;        // [B, query_rows] rows of out_stride
+  float* logsumexp = nullptr;  // [B, H, query_rows]
+  OpDropout dropout;           // of the probabilities
+};
+
+struct AttentionPartGradientArrays {
+  // The arrays of forward; logsumexp is that of all keys.
+  const void* queries = nullptr;
+  const void* keys_values = nullptr;
+  const float* logsumexp = nullptr;
+  OpDropout dropout;
+  const float* delta = nullptr;  // [B, H, query_rows]: AttentionDelta's
+  const void* dout = nullptr;    // T [B, query_rows] rows of out_stride
+  // The operation adds to these.
+  float* dqueries = nullptr;      // [B, query_rows, H D]
+  float* dkeys_values = nullptr;  // [B, key_rows, 2 KV D]
+};
+
+// Rows that are copied, with so many elements from one to the next on either side.
+struct StridedRows {
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t from_stride = 0;
+  int64_t to_stride = 0;
 };
 
 struct CrossEntropyShape {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "common/kernels/accumulation.h"
 #include "common/kernels/transformer/attention.h"
 #include "common/kernels/transformer/cross_entropy_rows.h"
 #include "common/kernels/transformer/norm.h"
@@ -10,6 +11,37 @@
 #include "common/tensor/bfloat16.h"
 
 namespace muster {
+
+// The arrays of the loops of attention, of the whole or a part: keys are those of key head 0, and
+// their values lie KV · D behind them. Results are either rounded, or f32 of a part; the others are
+// null.
+template <typename T>
+struct AttentionLoopArrays {
+  const T* queries = nullptr;
+  const T* keys = nullptr;
+  // Of part_out and its logsumexp.
+  Accumulation accumulation = Accumulation::kWrite;
+  T* out = nullptr;
+  float* part_out = nullptr;
+  // Null only beside `out`.
+  float* logsumexp = nullptr;
+};
+template <typename T>
+struct AttentionBackwardLoopArrays {
+  const T* queries = nullptr;
+  const T* keys = nullptr;
+  const float* logsumexp = nullptr;
+  const T* dout = nullptr;
+  // Either the outputs or AttentionDelta's of them.
+  const T* out = nullptr;
+  const float* delta = nullptr;
+  // Written, with the strides of queries and keys.
+  T* dqueries = nullptr;
+  T* dkeys = nullptr;
+  // Dense, and added to.
+  float* part_dqueries = nullptr;
+  float* part_dkeys = nullptr;
+};
 
 // The loops of the transformer's kernels, compiled once per instruction set: *_loops.h, which
 // vector_kernels_{baseline,avx2,avx512}.cc include. Single-threaded, on a part of the work; the
@@ -48,14 +80,18 @@ struct TypedVectorKernels {
                                      const int32_t* labels, float gradient_scale, T* dlogits,
                                      int64_t dlogits_stride, int64_t begin, int64_t end);
 
-  // Queries [begin, end) of head h of sequence b.
-  void (*attention)(const AttentionShape& shape, const AttentionDropout& dropout, const T* qkv,
-                    int64_t b, int64_t h, int64_t begin, int64_t end, float* scratch, T* out,
-                    float* logsumexp);
+  // Queries [begin, end), at least one, of head h of sequence b.
+  void (*attention)(const AttentionShape& shape, const AttentionPart& part,
+                    const AttentionDropout& dropout, const AttentionLoopArrays<T>& arrays,
+                    int64_t b, int64_t h, int64_t begin, int64_t end, float* scratch);
+  // Rows [begin, end) of B · rows.
+  void (*attention_delta)(const AttentionShape& shape, int64_t rows, const T* out, const T* dout,
+                          int64_t begin, int64_t end, float* delta);
   // All of key-value head `kv` of sequence b and the query heads that share it.
-  void (*attention_backward)(const AttentionShape& shape, const AttentionDropout& dropout,
-                             const T* qkv, const T* out, const float* logsumexp, const T* dout,
-                             int64_t b, int64_t kv, float* scratch, T* dqkv);
+  void (*attention_backward)(const AttentionShape& shape, const AttentionPart& part,
+                             const AttentionDropout& dropout,
+                             const AttentionBackwardLoopArrays<T>& arrays, int64_t b, int64_t kv,
+                             float* scratch);
 };
 
 struct VectorKernels {

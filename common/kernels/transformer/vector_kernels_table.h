@@ -29,6 +29,7 @@ constexpr TypedVectorKernels<T> kTypedLoops = {
     .cross_entropy = CrossEntropyLoop<T>,
     .cross_entropy_of_parts = CrossEntropyOfPartsLoop<T>,
     .attention = AttentionLoop<T>,
+    .attention_delta = AttentionDeltaLoop<T>,
     .attention_backward = AttentionBackwardLoop<T>,
 };
 
