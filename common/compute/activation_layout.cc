@@ -34,6 +34,7 @@ class Walk {
   void TakeBlock(bool first, BlockActivations& block);
   void TakeProductGradients(BlockProductGradients& gradients);
   void TakeHead(LanguageHeadActivations& head);
+  void TakeContext(ContextArrays& context);
 
   const ActivationRequest& request_;
   uintptr_t next_;
@@ -94,6 +95,21 @@ void Walk::TakeHead(LanguageHeadActivations& head) {
   head.parts = take_parts(r.tensor_ranks * rows);
 }
 
+void Walk::TakeContext(ContextArrays& context) {
+  const ActivationRequest& r = request_;
+  if (r.context_ranks == 1) return;
+  const uint64_t own = r.N * (r.Q - r.A);
+  const bool gathers = r.context_exchange == ContextExchange::kGather;
+  const uint64_t others = gathers ? r.context_ranks * own : own;
+  Take(own, bytes_.scratch, context.keys_values[0]);
+  Take(others, bytes_.scratch, context.keys_values[1]);
+  Take(r.N * r.A, bytes_.scratch, context.sums);
+  if (r.pass == Pass::kEvaluation) return;
+  Take(r.N * r.H, bytes_.scratch, context.delta);
+  Take(own, bytes_.scratch, context.gradients[0]);
+  for (int i = 1; i < (gathers ? 2 : 4); ++i) Take(others, bytes_.scratch, context.gradients[i]);
+}
+
 TransformerArrays Walk::TakeAll() {
   const ActivationRequest& r = request_;
   TransformerArrays arrays;
@@ -111,6 +127,7 @@ TransformerArrays Walk::TakeAll() {
     arrays.scratch.gathered = reinterpret_cast<void*>(
         TakeBytes(r.tensor_ranks * n * r.C * sizeof(float), bytes_.scratch));
   }
+  TakeContext(arrays.context);
   if (r.pass == Pass::kEvaluation) return arrays;
   Take(std::max(r.N * std::max(r.F, r.A), n * r.C), bytes_.scratch, arrays.scratch.inner);
   void* wide = nullptr;

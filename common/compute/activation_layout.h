@@ -74,6 +74,9 @@ struct ActivationRequest {
   // t, and whether the ranks share out rows.
   uint64_t tensor_ranks = 1;
   bool sequence_parallel = false;
+  // c, and what these ranks do to attend.
+  uint64_t context_ranks = 1;
+  ContextExchange context_exchange = ContextExchange::kRing;
 
   // n.
   uint64_t own_rows() const { return sequence_parallel ? CeilDivide(N, tensor_ranks) : N; }

@@ -9,12 +9,13 @@
 namespace muster {
 
 // The arrays of one micro-batch on its way through a transformer, on processors and on devices. All
-// are row-major, and all but the logits dense; N = B T tokens, C is the width, A the columns of
-// attention's result (H heads'), Q the columns of queries, keys and values, F the feed-forward
-// width, U the columns of its first matrix (F, or 2 F for SwiGLU), H the query heads, V the rows of
-// the vocabulary, padding included. T is the type of computation, f32, bf16 or f16. In a tensor
-// group of t ranks A, Q, F, U, H and V are the rank's own; and n are the rank's own rows, ceil(N /
-// t) where ranks share them out, otherwise N. Alone, A = C and n = N.
+// are row-major, and all but the logits dense; N = B T tokens, in a context group of c ranks those
+// of this one, C is the width, A the columns of attention's result (H heads'), Q the columns of
+// queries, keys and values, F the feed-forward width, U the columns of its first matrix (F, or 2 F
+// for SwiGLU), H the query heads, V the rows of the vocabulary, padding included. T is the type of
+// computation, f32, bf16 or f16. In a tensor group of t ranks A, Q, F, U, H and V are the rank's
+// own; and n are the rank's own rows, ceil(N / t) where ranks share them out, otherwise N. Alone, A
+// = C and n = N.
 
 // What a norm of the residual stream keeps for its backward pass.
 struct NormActivations {
@@ -74,10 +75,35 @@ struct BlockScratch {
   void* gathered = nullptr;
 };
 
+// What ranks that share out the tokens of sequences need to attend to those of one another; one for
+// all blocks of a micro-batch, and none without such ranks. E = Q - A are the columns of keys and
+// values, which are dense here.
+struct ContextArrays {
+  // T. RING: [N, E], one rank's at hand, and the next one's on their way. GATHER: [N, E], this
+  // rank's, and [c N, E], those of all.
+  void* keys_values[2] = {};
+  // [N, A]: attention's result as far as it is known; in backward the sums of queries' gradients.
+  float* sums = nullptr;
+  // In training alone: [B, H, T], and the sums of the gradients of keys and values. RING: [N, E]
+  // each, of this rank's own; two by turns of those at hand; what comes. GATHER: [N, E], this
+  // rank's, and [c N, E], its part of those of all.
+  float* delta = nullptr;
+  float* gradients[4] = {};
+};
+
+// How context ranks come by the keys and values of one another.
+enum class ContextExchange {
+  // They travel from rank to rank while each computes with those at hand.
+  kRing,
+  // They are gathered before a block attends.
+  kGather,
+};
+
 struct TransformerArrays {
   std::vector<BlockActivations> blocks;
   LanguageHeadActivations head;
   BlockScratch scratch;
+  ContextArrays context;
   // By block; none in an evaluation.
   std::vector<BlockProductGradients> product_gradients;
   // The gradient of the residual stream, [n, C]; null in an evaluation.

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_name.h"
+#include "common/job/context_validator.h"
 #include "common/job/device_validator.h"
 #include "common/job/invalid.h"
 #include "common/job/job_road.h"
@@ -300,18 +301,10 @@ absl::Status ValidateParallelism(const v1::JobSpec& spec) {
                    absl::StrCat("with ", spec.workers(), " workers it must be ", data,
                                 " (left out, it is what the other axes leave)"));
   }
-  const struct {
-    absl::string_view field;
-    uint32_t value;
-  } not_built[] = {{"parallelism.context", parallelism.context()},
-                   {"parallelism.expert", parallelism.expert()}};
-  for (const auto& axis : not_built) {
-    if (axis.value > 1) {
-      return Invalid(axis.field, axis.value,
-                     "this version has data, tensor and pipeline parallelism only: leave it out");
-    }
-  }
-  return absl::OkStatus();
+  if (parallelism.expert() <= 1) return absl::OkStatus();
+  return Invalid("parallelism.expert", parallelism.expert(),
+                 "this version has data, context, tensor and pipeline parallelism only: leave it "
+                 "out");
 }
 
 absl::Status ValidateThreads(const v1::JobSpec& spec) {
@@ -433,6 +426,7 @@ absl::Status ValidateJob(const v1::JobSpec& given) {
   MUSTER_RETURN_IF_ERROR(ValidateParallelism(spec));
   MUSTER_RETURN_IF_ERROR(ValidatePipeline(spec));
   MUSTER_RETURN_IF_ERROR(ValidateTensor(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateContext(spec));
   MUSTER_RETURN_IF_ERROR(ValidateZero(spec));
   MUSTER_RETURN_IF_ERROR(ValidateSize(spec));
   return ValidateStop(spec);
@@ -461,7 +455,7 @@ void FillDefaults(v1::JobSpec& spec) {
   DenseLayout::Options layout = LayoutOptions(update);
   // The ranks of a shard group divide rows of sparse tables by partition.
   if (update.partitions() == 0)
-    layout.partitions = std::max(layout.partitions, SizeAlong(Axis::kShard, spec));
+    layout.partitions = std::max(layout.partitions, SizeAlong(kShardAxes, spec));
   update.set_partitions(layout.partitions);
   update.set_block_bytes(layout.block_bytes);
   // The number of threads that share a product can change its last bits, and a replacement may run
@@ -477,9 +471,9 @@ void FillDefaults(v1::JobSpec& spec) {
 std::string ZeroName(const v1::JobSpec& spec) {
   if (HoldsUnitsInFlight(spec)) return "zero stage 3";
   if (ZeroStage(spec) == 0) return "";
-  const uint32_t shards = SizeAlong(Axis::kShard, spec);
+  const uint32_t shards = SizeAlong(kShardAxes, spec);
   return absl::StrCat("zero stage ", ZeroStage(spec),
-                      shards == SizeAlong(kDataAxes, spec) ? " over " : " over groups of ", shards,
+                      SizeAlong(kCopyAxes, spec) == 1 ? " over " : " over groups of ", shards,
                       " ranks");
 }
 
@@ -500,6 +494,11 @@ std::string PolicyName(const v1::JobSpec& spec) {
 std::string DivisionName(const v1::JobSpec& spec) {
   std::vector<std::string> names;
   if (const std::string zero = ZeroName(spec); !zero.empty()) names.push_back(zero);
+  if (SizeAlong(kContext, spec) > 1) {
+    const bool gathers = spec.parallelism().context_exchange() == v1::ParallelismSpec::GATHER;
+    names.push_back(
+        absl::StrCat("context ", SizeAlong(kContext, spec), gathers ? " gathered" : ""));
+  }
   if (SizeAlong(Axis::kTensor, spec) > 1) {
     names.push_back(absl::StrCat("tensor ", SizeAlong(Axis::kTensor, spec),
                                  DividesTokens(spec) ? " with sequence" : ""));

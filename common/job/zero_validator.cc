@@ -121,7 +121,7 @@ absl::Status ValidateKept(const v1::JobSpec& spec) {
 
 // Checks that each rank of a shard group can own rows of sparse tables.
 absl::Status ValidateRows(const v1::JobSpec& spec) {
-  const uint32_t shards = SizeAlong(Axis::kShard, spec);
+  const uint32_t shards = SizeAlong(kShardAxes, spec);
   const uint32_t partitions = spec.update().partitions();
   const bool divides = HasSparseTables(spec) && !spec.model().has_transformer() && !IsHybrid(spec);
   if (!divides || partitions == 0 || partitions >= shards) return absl::OkStatus();
@@ -137,18 +137,18 @@ absl::Status ValidateRedundancy(const v1::JobSpec& spec) {
   constexpr absl::string_view kField = "parallelism.zero.redundancy";
   const uint32_t redundancy = spec.parallelism().zero().redundancy();
   if (redundancy > 1) return Invalid(kField, redundancy, "it must be 0 or 1");
-  const uint32_t shards = SizeAlong(Axis::kShard, spec);
+  const uint32_t shards = SizeAlong(kShardAxes, spec);
   if (shards == 1) {
     return Invalid(kField, redundancy,
                    "but a shard group of this job is a single rank, which divides nothing: leave "
                    "it out");
   }
-  if (shards < SizeAlong(kDataAxes, spec)) {
-    return Invalid(
-        kField, redundancy,
-        absl::StrCat("but parallelism.zero.shard is ", shards, " of ", SizeAlong(kDataAxes, spec),
-                     " data ranks, so other shard groups have replicas of each slice, "
-                     "from which a lost worker's comes: leave it out"));
+  if (SizeAlong(kCopyAxes, spec) > 1) {
+    return Invalid(kField, redundancy,
+                   absl::StrCat("but parallelism.zero.shard is ", SizeAlong(Axis::kShard, spec),
+                                " of ", SizeAlong(kDataAxes, spec),
+                                " data ranks, so other shard groups have replicas of each slice, "
+                                "from which a lost worker's comes: leave it out"));
   }
   if (spec.parallelism().zero().offload() != v1::ZeroSpec::OFFLOAD_UNSPECIFIED) {
     return Invalid(kField, redundancy,
@@ -169,7 +169,7 @@ absl::Status ValidateRedundancy(const v1::JobSpec& spec) {
 absl::Status ValidateNewShards(const v1::JobSpec& spec) {
   constexpr absl::string_view kField = "min_workers";
   const v1::ZeroSpec& zero = spec.parallelism().zero();
-  if (SizeAlong(Axis::kShard, spec) < SizeAlong(kDataAxes, spec)) {
+  if (SizeAlong(kCopyAxes, spec) > 1) {
     return Invalid(kField, spec.min_workers(),
                    absl::StrCat("but parallelism.zero.shard is ", zero.shard(), " of ",
                                 SizeAlong(kDataAxes, spec),

@@ -14,8 +14,11 @@ Mesh MeshOf(const v1::JobSpec& spec, uint32_t ranks) {
        {parallelism.pipeline(), parallelism.context(), parallelism.tensor()}) {
     data = std::max(1u, data / std::max(1u, size));
   }
+  const auto context = static_cast<int>(std::max(1u, parallelism.context()));
   uint32_t shards = 1;
-  if (parallelism.zero().stage() > 0 && !HoldsUnitsInFlight(spec) && !spec.stop().evaluate_only()) {
+  const bool divides =
+      parallelism.zero().stage() > 0 && !HoldsUnitsInFlight(spec) && !spec.stop().evaluate_only();
+  if (divides) {
     // Rounds of fewer ranks than the job's divide the parameters anew.
     const bool anew = spec.min_workers() > 0 && ranks < spec.workers();
     const uint32_t given = parallelism.zero().shard();
@@ -25,7 +28,8 @@ Mesh MeshOf(const v1::JobSpec& spec, uint32_t ranks) {
   return Mesh({.pipeline = static_cast<int>(std::max(1u, parallelism.pipeline())),
                .replica = static_cast<int>(data / shards),
                .shard = static_cast<int>(shards),
-               .context = static_cast<int>(std::max(1u, parallelism.context())),
+               .context_copies = divides ? 1 : context,
+               .context_shards = divides ? context : 1,
                .tensor = static_cast<int>(std::max(1u, parallelism.tensor()))});
 }
 
@@ -51,13 +55,13 @@ bool SumsInRankOrder(const v1::JobSpec& spec) {
 }
 
 bool DividesAnew(const v1::JobSpec& spec) {
-  return SizeAlong(Axis::kShard, spec) > 1 && spec.min_workers() > 0 &&
+  return SizeAlong(kShardAxes, spec) > 1 && spec.min_workers() > 0 &&
          spec.min_workers() < spec.workers();
 }
 
 uint32_t SmallestShardGroup(const v1::JobSpec& spec) {
   const uint32_t ranks = DividesAnew(spec) ? spec.min_workers() : spec.workers();
-  return static_cast<uint32_t>(MeshOf(spec, ranks).size(Axis::kShard));
+  return static_cast<uint32_t>(MeshOf(spec, ranks).size(kShardAxes));
 }
 
 bool RanksDivideState(const v1::JobSpec& spec, uint32_t ranks) {
@@ -71,7 +75,7 @@ bool HoldsUnitsInFlight(const v1::JobSpec& spec) {
 }
 
 uint32_t ZeroStage(const v1::JobSpec& spec) {
-  return SizeAlong(Axis::kShard, spec) == 1 ? 0 : spec.parallelism().zero().stage();
+  return SizeAlong(kShardAxes, spec) == 1 ? 0 : spec.parallelism().zero().stage();
 }
 
 uint64_t KeptGatheredBytes(const v1::JobSpec& spec) {

@@ -14,7 +14,8 @@ constexpr int kMaxRanks = 1 << 20;
 }  // namespace
 
 Mesh::Mesh(const Sizes& sizes)
-    : sizes_{sizes.pipeline, sizes.replica, sizes.shard, sizes.context, sizes.tensor} {}
+    : sizes_{sizes.pipeline,       sizes.replica,        sizes.shard,
+             sizes.context_copies, sizes.context_shards, sizes.tensor} {}
 
 absl::StatusOr<Mesh> Mesh::FromSpec(const v1::ParallelismSpec& spec, int ranks) {
   const int64_t pipeline = std::max(1u, spec.pipeline());
@@ -39,7 +40,7 @@ absl::StatusOr<Mesh> Mesh::FromSpec(const v1::ParallelismSpec& spec, int ranks) 
   }
   return Mesh({.pipeline = static_cast<int>(pipeline),
                .replica = static_cast<int>(data),
-               .context = static_cast<int>(context),
+               .context_copies = static_cast<int>(context),
                .tensor = static_cast<int>(tensor)});
 }
 
@@ -97,16 +98,17 @@ Mesh Mesh::Only(Axes axes) const {
   return only;
 }
 
-Mesh Mesh::WithReplicas(int replicas) const {
+Mesh Mesh::WithCopies(int replicas, int context_copies) const {
   Mesh mesh = *this;
   mesh.sizes_[static_cast<size_t>(Axis::kReplica)] = replicas;
+  mesh.sizes_[static_cast<size_t>(Axis::kContextCopy)] = context_copies;
   return mesh;
 }
 
 absl::Span<const NamedAxes> JobAxes() {
   static constexpr NamedAxes kNamed[] = {{"pipeline", Axis::kPipeline},
                                          {"data", kDataAxes},
-                                         {"context", Axis::kContext},
+                                         {"context", kContext},
                                          {"tensor", Axis::kTensor}};
   return kNamed;
 }

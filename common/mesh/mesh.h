@@ -25,12 +25,14 @@ enum class Axis {
   // Shards of one copy of the parameters (ZeRO). Replicas and shards together are the data ranks,
   // each of which computes a share of a step's examples.
   kShard,
-  // Shares of a sequence.
-  kContext,
+  // Shares of a sequence, whose ranks have each the same parameters, or shards of these, too. At
+  // most one of the two is above 1: context is either.
+  kContextCopy,
+  kContextShard,
   // Shares of each layer.
   kTensor,
 };
-inline constexpr int kAxisCount = 5;
+inline constexpr int kAxisCount = 6;
 
 // A set of axes. Ranks that differ in these alone are a group.
 class Axes {
@@ -51,16 +53,26 @@ class Axes {
 };
 inline constexpr Axes operator|(Axis a, Axis b) { return Axes(a) | Axes(b); }
 
-// Ranks that differ along these share out the examples of a step, and sum gradients.
+// Ranks that differ along these share out the examples of a step.
 inline constexpr Axes kDataAxes = Axis::kReplica | Axis::kShard;
+// Ranks that differ along these share out the sequences of a data rank.
+inline constexpr Axes kContext = Axis::kContextCopy | Axis::kContextShard;
+// Ranks that differ along these each have a part of every gradient, since they compute different
+// tokens with the same parameters.
+inline constexpr Axes kGradientAxes = kDataAxes | kContext;
+// These divide one copy of the parameters, and those hold copies.
+inline constexpr Axes kShardAxes = Axis::kShard | Axis::kContextShard;
+inline constexpr Axes kCopyAxes = Axis::kReplica | Axis::kContextCopy;
 // Ranks that differ along these compute the share of one data rank together.
 inline constexpr Axes kModelAxes = kDataAxes.Others();
 // Ranks that differ along these, which are some of kModelAxes, talk within every layer.
-inline constexpr Axes kLayerAxes = Axis::kContext | Axis::kTensor;
+inline constexpr Axes kLayerAxes = kContext | Axis::kTensor;
+// Ranks that differ along these, which are some of kModelAxes, have different parts of the model.
+inline constexpr Axes kPartAxes = Axis::kPipeline | Axis::kTensor;
 // Ranks that differ along these divide parameters and optimizer state, if no servers hold them.
-inline constexpr Axes kStateAxes = Axis::kPipeline | Axis::kShard | Axis::kTensor;
+inline constexpr Axes kStateAxes = kPartAxes | kShardAxes;
 
-// The ranks of a job as a box with five axes. With 2 shards and 3 tensor ranks, rank 4 is at (1, 1)
+// The ranks of a job as a box with six axes. With 2 shards and 3 tensor ranks, rank 4 is at (1, 1)
 // of these: its tensor group is {3, 4, 5}, its shard group {1, 4}. Immutable, so thread-safe.
 class Mesh {
  public:
@@ -69,7 +81,8 @@ class Mesh {
     int pipeline = 1;
     int replica = 1;
     int shard = 1;
-    int context = 1;
+    int context_copies = 1;
+    int context_shards = 1;
     int tensor = 1;
   };
   explicit Mesh(const Sizes& sizes);
@@ -77,11 +90,11 @@ class Mesh {
   Mesh() : Mesh(Sizes()) {}
 
   // Returns the mesh of `ranks` ranks of a job, all its workers or those of a round, with one
-  // shard. 0 stands for 1, and the data ranks are what is left of `ranks`, whatever the
-  // specification says, since a round may have fewer than the job. `expert` is no axis: it divides
-  // data and context ranks, and adds none. InvalidArgument, naming the sizes: pipeline, context and
-  // tensor do not divide `ranks`, or expert does not divide data times context; or `ranks` is more
-  // than 2^20.
+  // shard, and context ranks that each have all parameters. 0 stands for 1, and the data ranks are
+  // what is left of `ranks`, whatever the specification says, since a round may have fewer than the
+  // job. `expert` is no axis: it divides data and context ranks, and adds none. InvalidArgument,
+  // naming the sizes: pipeline, context and tensor do not divide `ranks`, or expert does not divide
+  // data times context; or `ranks` is more than 2^20.
   static absl::StatusOr<Mesh> FromSpec(const v1::ParallelismSpec& spec, int ranks);
 
   int world_size() const { return size(Axes().Others()); }
@@ -109,8 +122,8 @@ class Mesh {
 
   // Returns the mesh of the ranks of one group along the axes.
   Mesh Only(Axes axes) const;
-  // Returns the mesh with so many replicas.
-  Mesh WithReplicas(int replicas) const;
+  // Returns the mesh with so many replicas and context copies.
+  Mesh WithCopies(int replicas, int context_copies = 1) const;
 
   friend bool operator==(const Mesh& a, const Mesh& b) { return a.sizes_ == b.sizes_; }
 

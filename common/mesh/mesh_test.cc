@@ -35,7 +35,12 @@ TEST(MeshTest, AxesOfOneAreNoOps) {
 
 // Every set of axes of a mesh in which none has size 1.
 TEST(MeshTest, GroupsOfAnySetOfAxesPartitionTheRanks) {
-  const Mesh mesh({.pipeline = 2, .replica = 3, .shard = 2, .context = 2, .tensor = 4});
+  const Mesh mesh({.pipeline = 2,
+                   .replica = 3,
+                   .shard = 2,
+                   .context_copies = 2,
+                   .context_shards = 3,
+                   .tensor = 2});
   for (int bits = 0; bits < 1 << kAxisCount; ++bits) {
     Axes axes;
     for (int i = 0; i < kAxisCount; ++i) {
@@ -97,7 +102,7 @@ TEST(MeshTest, FromSpecPutsThePipelineOutermostAndTensorInnermost) {
   spec.set_tensor(2);
   Mesh mesh = Mesh::FromSpec(spec, 16).value();
   EXPECT_THAT(mesh.Group(0, Axis::kTensor), ElementsAre(0, 1));
-  EXPECT_THAT(mesh.Group(0, Axis::kContext), ElementsAre(0, 2));
+  EXPECT_THAT(mesh.Group(0, kContext), ElementsAre(0, 2));
   EXPECT_THAT(mesh.Group(0, kDataAxes), ElementsAre(0, 4));
   EXPECT_THAT(mesh.Group(0, Axis::kPipeline), ElementsAre(0, 8));
 }

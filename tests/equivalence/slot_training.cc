@@ -27,6 +27,7 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(const v1::JobSpec& spec,
   return std::make_unique<StepExecutor>(
       spec, *job.model, strategy,
       StepExecutor::Options{.tensor_group = peers.tensor_group,
+                            .context_group = peers.context_group,
                             .stage = ModelStage{.shape = {.order = run.order},
                                                 .sizes = {job.model->description().units}}});
 }

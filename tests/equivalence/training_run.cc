@@ -47,10 +47,12 @@ absl::Status TrainInRounds(uint32_t slot, ShardedStrategy& strategy, DyingStrate
     if (!place.ok()) return place.status();
     absl::Status status = strategy.Join(std::move(place->communicator), place->source);
     if (status.ok()) {
-      status = world.Train(
-          slot,
-          {dying, {.tensor_group = strategy.tensor_group(), .stages = strategy.stage_group()}},
-          coordinator);
+      status = world.Train(slot,
+                           {dying,
+                            {.tensor_group = strategy.tensor_group(),
+                             .context_group = strategy.context_group(),
+                             .stages = strategy.stage_group()}},
+                           coordinator);
     }
     if (dying.died()) {
       meeting.Kill(slot);

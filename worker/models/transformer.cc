@@ -14,6 +14,7 @@
 #include "proto/job.pb.h"
 #include "worker/models/checks.h"
 #include "worker/models/resolve_transformer.h"
+#include "worker/nn/context_group.h"
 #include "worker/nn/transformer/host_backend.h"
 #include "worker/nn/transformer/stream_boundary.h"
 #include "worker/nn/transformer/transformer_tensors.h"
@@ -29,6 +30,7 @@ class Transformer final : public Model, private UnitBoundaries {
               std::unique_ptr<const TransformerBackend> backend)
       : shape_(shape),
         type_(type),
+        context_ranks_(mesh.size(kContext)),
         backend_(std::move(backend)),
         units_(shape, mesh, recompute, backend_->rotary_table()),
         boundary_(shape) {
@@ -138,7 +140,9 @@ class Transformer final : public Model, private UnitBoundaries {
                         .gradients = context.gradients,
                         .split_backward = m.split_backward,
                         .group = context.tensor_group,
-                        .sequence_parallel = context.sequence_parallel},
+                        .sequence_parallel = context.sequence_parallel,
+                        .context_group = context.context_group,
+                        .context_exchange = context.context_exchange},
             .parameters = parameters,
             .tokens = memory.tokens,
             .loss = memory.loss,
@@ -148,9 +152,11 @@ class Transformer final : public Model, private UnitBoundaries {
   size_t Bytes(const LayerContext& context, int unit, const Batch& batch) const override {
     // Only extents are asked for.
     HostOps none;
+    TokenRows rows = RowsOf(batch);
+    if (context.context_group != nullptr) rows.length /= context.context_group->size();
     return boundary_.Bytes({.ops = none,
                             .type = type_,
-                            .rows = RowsOf(batch),
+                            .rows = rows,
                             .group = context.tensor_group,
                             .sequence_parallel = context.sequence_parallel});
   }
@@ -214,6 +220,11 @@ class Transformer final : public Model, private UnitBoundaries {
                                                      batch.labels.size(),
                                                      " labels; it must have one each."));
     }
+    if (length % (2 * context_ranks_) != 0 && context_ranks_ > 1) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "A batch has sequences of ", length, " tokens, of which each of ", context_ranks_,
+          " context ranks takes two chunks; ", 2 * context_ranks_, " must divide it."));
+    }
     const bool has_positions = !batch.positions.empty();
     if (has_positions && static_cast<int64_t>(batch.positions.size()) != tokens) {
       return absl::InvalidArgumentError(
@@ -243,6 +254,7 @@ class Transformer final : public Model, private UnitBoundaries {
 
   const TransformerShape shape_;
   const DType type_;
+  const int context_ranks_;
   const std::unique_ptr<const TransformerBackend> backend_;
   const TransformerUnits units_;
   const StreamBoundary boundary_;

@@ -4,10 +4,12 @@
 #include <cstdint>
 
 #include "common/base/pass.h"
+#include "common/compute/transformer_activations.h"
 #include "common/kernels/accumulation.h"
 
 namespace muster {
 
+class ContextGroup;
 class TensorGroup;
 
 // What a layer may use besides its spans; passed to every call, so that there is no process-wide
@@ -29,6 +31,11 @@ struct LayerContext {
   TensorGroup* tensor_group = nullptr;
   // True if they share out rows where no rank needs all of them.
   bool sequence_parallel = false;
+  // The ranks that share out the tokens of every sequence (context parallelism), and how each comes
+  // by the others' keys and values; null: this rank has whole sequences. Each loads whole sequences
+  // and computes its share of them. Loss and results are those of all.
+  ContextGroup* context_group = nullptr;
+  ContextExchange context_exchange = ContextExchange::kRing;
 };
 
 }  // namespace muster

@@ -39,8 +39,8 @@ std::vector<double> RowNorms(const RowSum& sum, uint32_t partitions, const MeshP
     row += sum.dim();
   }
   std::vector<double> norms;
-  const uint32_t shards = shard.size(Axis::kShard);
-  for (uint32_t p = shard.at(Axis::kShard); p < partitions; p += shards) {
+  const uint32_t shards = shard.size(kShardAxes);
+  for (uint32_t p = shard.at(kShardAxes); p < partitions; p += shards) {
     norms.push_back(SquaredNorm(rows[p]));
   }
   return norms;
@@ -56,7 +56,7 @@ absl::StatusOr<std::unique_ptr<ShardState>> ShardState::Create(
   if (offload_folder.has_value()) {
     MUSTER_ASSIGN_OR_RETURN(
         state->offloaded_state_,
-        OffloadedFloats::Create(*offload_folder, state->state_floats(shard.size(Axis::kShard))));
+        OffloadedFloats::Create(*offload_folder, state->state_floats(shard.size(kShardAxes))));
   }
   state->MakeWindows();
   state->AllocateValues();
@@ -68,9 +68,9 @@ absl::StatusOr<ShardState::Parts> ShardState::MakeParts(const v1::TablesSchema& 
                                                         const MeshPosition& shard) {
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
   const int stages = shard.size(Axis::kPipeline);
-  if (shard.size(kModelAxes) > 1 && schema.sparse_size() > 0) {
+  if (shard.size(kPartAxes) > 1 && schema.sparse_size() > 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a job with ", shard.size(kLayerAxes), " tensor ranks in ", stages,
+        absl::StrCat("a job with ", shard.size(Axis::kTensor), " tensor ranks in ", stages,
                      " stages has sparse tables, which neither tensor ranks nor stages divide"));
   }
   if (const int divided = MeshOf(schema).size(Axis::kPipeline); divided != stages) {
@@ -82,10 +82,10 @@ absl::StatusOr<ShardState::Parts> ShardState::MakeParts(const v1::TablesSchema& 
   MUSTER_ASSIGN_OR_RETURN(Tables tables, LocalTables(schema, shard));
   MUSTER_ASSIGN_OR_RETURN(DenseLayout layout, LayoutOfTensors(schema, tables.tensors));
   std::vector<NormCells> cells;
-  for (const int other_rank : shard.mesh.Group(0, kModelAxes)) {
+  for (const int other_rank : shard.mesh.Group(0, kPartAxes)) {
     MUSTER_ASSIGN_OR_RETURN(const Tables other, LocalTables(schema, shard.Of(other_rank)));
     MUSTER_ASSIGN_OR_RETURN(const DenseLayout its_layout, LayoutOfTensors(schema, other.tensors));
-    cells.emplace_back(its_layout, ShardLayout(its_layout, shard.size(Axis::kShard)));
+    cells.emplace_back(its_layout, ShardLayout(its_layout, shard.size(kShardAxes)));
   }
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<const Optimizer> dense_optimizer,
                           CreateOptimizer(schema.optimizer(), Granularity::kElements));
@@ -100,8 +100,8 @@ ShardState::ShardState(const v1::TablesSchema& schema, const MeshPosition& shard
       tables_(std::move(parts.tables)),
       layout_(std::move(parts.layout)),
       shard_(shard),
-      shard_layout_(layout_, shard.size(Axis::kShard)),
-      owned_(shard_layout_.OwnedBlocks(layout_, shard.at(Axis::kShard))),
+      shard_layout_(layout_, shard.size(kShardAxes)),
+      owned_(shard_layout_.OwnedBlocks(layout_, shard.at(kShardAxes))),
       dense_optimizer_(std::move(parts.dense_optimizer)),
       row_optimizer_(std::move(parts.row_optimizer)),
       state_per_weight_(dense_optimizer_->state_floats(1)),
@@ -119,14 +119,14 @@ size_t ShardState::state_floats(int shards) const {
 void ShardState::CountCells() {
   size_t own = 0;
   for (const NormCells::BlockCells& block :
-       cells_[shard_.at(kModelAxes)].blocks(shard_.at(Axis::kShard))) {
+       cells_[shard_.at(kPartAxes)].blocks(shard_.at(kShardAxes))) {
     first_cells_.push_back(own);
     own += block.count;
   }
   for (int other = 0; other < shard_.mesh.world_size(); ++other) {
-    const int index = shard_.Of(other).at(Axis::kShard);
-    size_t cells = cells_[shard_.Of(other).at(kModelAxes)].count(index);
-    for (uint32_t p = index; p < layout_.partitions(); p += shard_.size(Axis::kShard)) {
+    const int index = shard_.Of(other).at(kShardAxes);
+    size_t cells = cells_[shard_.Of(other).at(kPartAxes)].count(index);
+    for (uint32_t p = index; p < layout_.partitions(); p += shard_.size(kShardAxes)) {
       cells += tables_.sparse.size();
     }
     cells_by_shard_.push_back(cells);
@@ -353,14 +353,13 @@ double ShardState::SquaredNormOfAll(const GradientSums& sums) const {
   const double mean = MeanScale(1, sums.examples);
   const std::vector<absl::Span<const double>> cells = CellsByShard(sums.cells);
   double squared = 0;
-  for (const int first_stage : shard_.mesh.Group(0, kLayerAxes)) {
+  for (const int first_stage : shard_.mesh.Group(0, Axis::kTensor)) {
     // Norms of blocks of all stages by unit, which is the order of one stage alone.
     std::vector<std::pair<uint32_t, double>> blocks;
     for (const int stage : shard_.mesh.Group(first_stage, Axis::kPipeline)) {
       std::vector<absl::Span<const double>> of_rank;
-      for (const int shard : shard_.mesh.Group(stage, Axis::kShard))
-        of_rank.push_back(cells[shard]);
-      const NormCells& own = cells_[shard_.mesh.Position(stage, kModelAxes)];
+      for (const int shard : shard_.mesh.Group(stage, kShardAxes)) of_rank.push_back(cells[shard]);
+      const NormCells& own = cells_[shard_.mesh.Position(stage, kPartAxes)];
       const std::vector<double> norms = own.AddUp(of_rank);
       for (size_t id = 0; id < norms.size(); ++id) blocks.emplace_back(own.unit(id), norms[id]);
     }
@@ -375,7 +374,7 @@ absl::StatusOr<NormClipping> ShardState::Clipping(const GradientSums& sums) cons
   const double max_norm = schema_->clipping().by_global_norm();
   if (max_norm <= 0) return NormClipping();
   absl::StatusOr<NormClipping> clipping =
-      shard_.size(kModelAxes) > 1
+      shard_.size(kPartAxes) > 1
           ? ClipBySquaredNorm(SquaredNormOfAll(sums), max_norm)
           : ClipByNorm(layout_, tables_.sparse.size(), SquaredNorms(sums), max_norm);
   if (clipping.ok() && sums.examples == 0) clipping->norm.reset();
@@ -439,7 +438,7 @@ absl::Status ShardState::Restore(const CheckpointReader& checkpoint, RestoreExte
     MUSTER_RETURN_IF_ERROR(RestoreRows(
         checkpoint, tables_.sparse[table].name, options,
         [this](uint64_t key) -> absl::StatusOr<bool> {
-          return OwnerOf(key) == static_cast<uint32_t>(shard_.at(Axis::kShard));
+          return OwnerOf(key) == static_cast<uint32_t>(shard_.at(kShardAxes));
         },
         rows_[table]));
   }

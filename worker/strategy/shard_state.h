@@ -199,7 +199,7 @@ class ShardState {
   struct Parts {
     Tables tables;
     DenseLayout layout;
-    // The cells of each tensor rank of each stage (position along kModelAxes).
+    // The cells of each tensor rank of each stage (position along kPartAxes).
     std::vector<NormCells> cells;
     std::unique_ptr<const Optimizer> dense_optimizer;
     std::unique_ptr<const Optimizer> row_optimizer;

@@ -26,6 +26,8 @@ using Kind = ActionKind;
 
 // Floats that a rank tells of a token's logits (SoftmaxPart in common/compute/ops.h).
 constexpr uint64_t kLossFloats = 3;
+// The numbers of HeadSums (common/kernels/transformer/head_sums.h).
+constexpr uint64_t kHeadSums = 3;
 // Numbers that a rank tells of a step (worker/strategy/group/exchange/step_agreement.h).
 constexpr uint64_t kAgreedNumbers = 2;
 
@@ -103,7 +105,7 @@ RankCalls::RankCalls(const JobCalls& job, int rank, std::vector<TensorSpec> tens
       complete_(CompleteUnits(tensors_)),
       shared_(SharedSums(tensors_, DividesTokens(job.spec()))),
       holding_(HoldingOfStage(job.served() ? 0 : ZeroStage(job.spec()))),
-      shards_(layout_, job.served() ? 1 : job.mesh().size(Axis::kShard)) {
+      shards_(layout_, job.served() ? 1 : job.mesh().size(kShardAxes)) {
   for (size_t i = 0; i < tensors_.size(); ++i) {
     if (tensors_[i].stages > 1 && tensors_[i].elements() > 0) tied_.push_back(static_cast<int>(i));
   }
@@ -217,12 +219,12 @@ class StepRecorder {
         BeginStep();
         break;
       case Kind::kPrefetchRows:
-        if (exchanges_rows()) RowCall("exchange counts", Axis::kShard);
+        if (exchanges_rows()) RowCall("exchange counts", kShardAxes);
         break;
       case Kind::kLookUpRows:
         if (!exchanges_rows()) break;
-        RowCall("exchange keys", Axis::kShard);
-        RowCall("exchange rows", Axis::kShard);
+        RowCall("exchange keys", kShardAxes);
+        RowCall("exchange rows", kShardAxes);
         break;
       case Kind::kAcquire:
         Acquire(action.unit, action.direction);
@@ -235,7 +237,7 @@ class StepRecorder {
         break;
       default:
         if (action.transfers()) AddMessage(action);
-        if (size(Axis::kTensor) > 1) AddLayer(action);
+        if (size(kLayerAxes) > 1) AddLayer(action);
         break;
     }
   }
@@ -279,8 +281,8 @@ class StepRecorder {
       Call({.name = "gather",
             .index = unit,
             .continues = std::exchange(continues, true),
-            .among = Axis::kShard,
-            .ranks = size(Axis::kShard),
+            .among = kShardAxes,
+            .ranks = size(kShardAxes),
             .dtype = part.compute,
             .count = part.slice});
     }
@@ -342,26 +344,26 @@ class StepRecorder {
     } else if (action.unit < rank_.units_) {
       for (const int unit : rank_.complete_[action.unit]) {
         bool continues = false;
-        AddSlices("scatter", unit, unit, Axis::kShard, Collective::kReduceScatter, continues);
+        AddSlices("scatter", unit, unit, kShardAxes, Collective::kReduceScatter, continues);
       }
     }
   }
   void ReduceThrough(int unit) {
     const std::vector<GradientBucket>& buckets = rank_.buckets_;
-    if (size(kDataAxes) == 1) return;
+    if (size(kGradientAxes) == 1) return;
     for (; next_bucket_ < buckets.size() && buckets[next_bucket_].ready_unit >= unit;
          ++next_bucket_) {
       Call({.name = "all-reduce bucket",
             .index = static_cast<int>(next_bucket_),
-            .among = kDataAxes,
-            .ranks = size(kDataAxes),
+            .among = kGradientAxes,
+            .ranks = size(kGradientAxes),
             .kind = Collective::kAllReduce,
             .dtype = rank_.wire_,
             .count = buckets[next_bucket_].elements(),
             .deterministic = SumsInRankOrder(spec_)});
     }
   }
-  void AddSlices(absl::string_view name, int index, int unit, Axis among, Collective kind,
+  void AddSlices(absl::string_view name, int index, int unit, Axes among, Collective kind,
                  bool& continues) {
     for (const int part : rank_.shards_.unit_parts(unit)) {
       Call({.name = name,
@@ -382,11 +384,11 @@ class StepRecorder {
     if (exchanges_rows()) {
       Part("send rows to their owners");
       for (const char* name : {"exchange counts", "exchange keys", "exchange rows"}) {
-        RowCall(name, Axis::kShard);
+        RowCall(name, kShardAxes);
       }
     }
-    const bool replicas = divides() && size(Axis::kReplica) > 1;
-    if (size(kDataAxes) > 1) {
+    const bool replicas = divides() && size(kCopyAxes) > 1;
+    if (size(kGradientAxes) > 1) {
       Part("wait for the sums");
       if (!divides()) ReduceThrough(0);
     }
@@ -395,8 +397,7 @@ class StepRecorder {
       bool continues = false;
       for (int ready = rank_.units_ - 1; ready >= 0; --ready) {
         for (const int unit : rank_.complete_[ready]) {
-          AddSlices("all-reduce slices", -1, unit, Axis::kReplica, Collective::kAllReduce,
-                    continues);
+          AddSlices("all-reduce slices", -1, unit, kCopyAxes, Collective::kAllReduce, continues);
         }
       }
     }
@@ -404,9 +405,9 @@ class StepRecorder {
       Part("sum with the other stage");
       AddTiedSums();
     }
-    if (rows && (divides() ? replicas : size(kDataAxes) > 1)) {
+    if (rows && (divides() ? replicas : size(kGradientAxes) > 1)) {
       Part("sum rows");
-      for (const char* name : {"gather keys", "gather rows"}) RowCall(name, kDataAxes);
+      for (const char* name : {"gather keys", "gather rows"}) RowCall(name, kGradientAxes);
     }
     const bool copies = divides() && spec_.parallelism().zero().redundancy() > 0;
     if (copies) {
@@ -414,8 +415,8 @@ class StepRecorder {
       for (const Collective kind : {Collective::kSend, Collective::kReceive}) {
         Call({.name = "move slices",
               .continues = kind == Collective::kReceive,
-              .among = Axis::kShard,
-              .ranks = size(Axis::kShard),
+              .among = kShardAxes,
+              .ranks = size(kShardAxes),
               .kind = kind,
               .count = rank_.shards_.slice_elements()});
       }
@@ -514,31 +515,68 @@ class StepRecorder {
       if (!layer.by_inputs && backward && unit > 0) AddSum(DType::kF32, examples_ * layer.inputs);
     }
   }
+  // Adds the calls of a context group's ranks while a block attends.
+  void Exchange(bool backward) {
+    const uint64_t ranks = size(kContext);
+    if (ranks == 1) return;
+    const uint64_t kv_heads = CeilDivide<uint64_t>(transformer_.kv_heads, size(Axis::kTensor));
+    const uint64_t count = tokens() * 2 * kv_heads * transformer_.head_dim();
+    if (ContextExchangeOf(spec_) == ContextExchange::kGather) {
+      AddContextCall("gather keys and values", Collective::kAllGather, type_, count);
+      if (backward) {
+        AddContextCall("scatter their gradients", Collective::kReduceScatter, DType::kF32, count);
+      }
+      return;
+    }
+    for (uint64_t turn = 0; turn < ranks; ++turn) {
+      if (turn + 1 < ranks) Pass("pass keys and values", type_, count);
+      if (backward && turn > 0) Pass("pass their gradients", DType::kF32, count);
+    }
+  }
+  void Pass(absl::string_view name, DType type, uint64_t count) {
+    AddContextCall(name, Collective::kSend, type, count);
+    AddContextCall(name, Collective::kReceive, type, count);
+  }
+  void AddContextCall(absl::string_view name, Collective kind, DType type, uint64_t count) {
+    Call({.name = name,
+          .among = kContext,
+          .ranks = size(kContext),
+          .kind = kind,
+          .dtype = type,
+          .count = count});
+  }
   void AddHead(bool trains) {
     GatherTokens("rows");
     AddTensorCall("gather softmax parts", Collective::kAllGather, DType::kF32,
                   tokens() * kLossFloats);
     if (trains) SumTokens(type_);
+    if (size(kContext) > 1) {
+      AddContextCall("sum losses", Collective::kAllReduce, DType::kF64, kHeadSums);
+    }
   }
   void AddBlockForward() {
     for (int half = 0; half < 2; ++half) {
       GatherTokens("rows");
+      if (half == 0) Exchange(/*backward=*/false);
       SumTokens(type_);
     }
   }
   void AddBlockBackward(bool split) {
-    if (ResolveRecompute(spec_.compute()) == Recompute::kFull) {
-      GatherTokens("rows");
+    const Recompute recompute = ResolveRecompute(spec_.compute());
+    if (recompute == Recompute::kFull) GatherTokens("rows");
+    if (recompute != Recompute::kNone) Exchange(/*backward=*/false);
+    if (recompute == Recompute::kFull) {
       SumTokens(type_);
       GatherTokens("rows");
     }
     for (int half = 0; half < 2; ++half) {
       GatherTokens("gradients");
+      if (half == 1) Exchange(/*backward=*/true);
       if (!split) GatherTokens("rows");
       SumTokens(type_);
     }
   }
-  uint64_t tokens() const { return examples_ * transformer_.T; }
+  uint64_t tokens() const { return examples_ * transformer_.T / size(kContext); }
   uint64_t RowsOfRank() const {
     return CeilDivide<uint64_t>(tokens(), size(Axis::kTensor)) * transformer_.C;
   }
@@ -556,6 +594,7 @@ class StepRecorder {
     AddTensorCall("sum", Collective::kAllReduce, type, count);
   }
   void AddTensorCall(absl::string_view name, Collective kind, DType type, uint64_t count) {
+    if (size(Axis::kTensor) == 1) return;
     Call({.name = name,
           .among = Axis::kTensor,
           .ranks = size(Axis::kTensor),

@@ -62,7 +62,8 @@ void ForEachCall(const RecordedStep& step, const MicroBatches& micro_batches, Vi
 
 WorkerTraffic& PartOf(const StepCall& call, AxisTraffic& traffic) {
   if (call.among == Axis::kPipeline) return traffic.pipeline;
-  return call.among == Axis::kTensor ? traffic.tensor : traffic.data;
+  const bool within_layers = call.among == Axis::kTensor || call.among == kContext;
+  return within_layers ? traffic.tensor : traffic.data;
 }
 
 // The bytes of steps of one kind of rank.
@@ -87,8 +88,8 @@ class RankTraffic {
     const MicroBatches micro_batches = MicroBatchesOf(ShapeOfStages(job_.spec()), examples);
     const Mesh& mesh = job_.mesh();
     AxisTraffic traffic;
-    ForEachCall(rank_->Record({.examples = micro_batches.examples,
-                               .shard = mesh.Position(slot, Axis::kShard)}),
+    ForEachCall(rank_->Record(
+                    {.examples = micro_batches.examples, .shard = mesh.Position(slot, kShardAxes)}),
                 micro_batches, [&](const StepCall& call, double times) {
                   const int position = mesh.Position(slot, call.among) % call.ranks;
                   PartOf(call, traffic) += bytes_.Of(call, position) * times;
@@ -206,7 +207,8 @@ absl::StatusOr<std::vector<AxisTraffic>> PredictMeanTraffic(const v1::TablesSche
   const int ranks = model.size(kLayerAxes);
   // The first rank of a layer has more than the others, which have equally many; but which of them
   // pushes what they share differs.
-  const int kinds = job.served() ? ranks : std::min(ranks, 2);
+  const bool alike_but_first = !job.served() && model.size(kContext) == 1;
+  const int kinds = alike_but_first ? std::min(ranks, 2) : ranks;
   std::vector<AxisTraffic> stages(job.division().stages());
   for (int stage = 0; stage < job.division().stages(); ++stage) {
     AxisTraffic sum;

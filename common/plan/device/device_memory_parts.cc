@@ -16,12 +16,12 @@ namespace {
 // key-value head in common, if some but not all have; its stage group, and the stages that have
 // the embedding in common.
 uint64_t NcclGroups(const v1::JobSpec& spec, const ModelSize& model) {
-  const uint32_t shards = SizeAlong(Axis::kShard, spec);
+  const uint32_t shards = SizeAlong(kShardAxes, spec);
   const uint32_t kv_heads = spec.model().transformer().kv_heads();
   uint64_t groups = SizeAlong(Axis::kTensor, spec) > 1 ? 1 : 0;
   if (kv_heads > 1 && kv_heads < SizeAlong(Axis::kTensor, spec)) ++groups;
-  if (TrainsByAllReduce(spec) && SizeAlong(kDataAxes, spec) > 1) {
-    groups += ZeroStage(spec) > 0 && shards < SizeAlong(kDataAxes, spec) ? 2 : 1;
+  if (TrainsByAllReduce(spec) && SizeAlong(kGradientAxes, spec) > 1) {
+    groups += shards > 1 && SizeAlong(kCopyAxes, spec) > 1 ? 2 : 1;
   }
   if (SizeAlong(Axis::kPipeline, spec) > 1) ++groups;
   if (std::any_of(model.tensors.begin(), model.tensors.end(),

@@ -37,7 +37,7 @@ absl::StatusOr<DeviceShardExtents> PlanDeviceShard(const v1::JobSpec& spec, uint
   MUSTER_ASSIGN_OR_RETURN(const ShardedMemory memory,
                           PlanShardedMemory(tensors, {.stage = ZeroStage(spec),
                                                       .shards = shards,
-                                                      .replicas = SizeAlong(Axis::kReplica, spec),
+                                                      .replicas = SizeAlong(kCopyAxes, spec),
                                                       .kept_bytes = KeptGatheredBytes(spec)}));
   DeviceShardExtents shard;
   shard.weights = memory.weight_slices / sizeof(float);

@@ -29,7 +29,7 @@ std::set<int> SharedGradientGroups(const v1::JobSpec& spec, const ModelSize& mod
       sizes.insert(elements.ranks);
     }
   }
-  sizes.erase(static_cast<int>(SizeAlong(kLayerAxes, spec)));
+  sizes.erase(static_cast<int>(SizeAlong(Axis::kTensor, spec)));
   return sizes;
 }
 
@@ -54,8 +54,9 @@ std::vector<MemoryPart> PlanGroups(const v1::JobSpec& spec, const ModelSize& mod
   };
 
   add(along(Axes().Others()));
-  add(along(kLayerAxes));
-  if (mesh.size(kModelAxes) > 1) add(along(kDataAxes));
+  add(along(Axis::kTensor));
+  add(along(kContext));
+  if (mesh.size(kPartAxes) > 1) add(along(kGradientAxes));
   add(along(Axis::kPipeline));
   Peers tied;
   for (const TensorSpec& tensor_spec : model.tensors) {
@@ -63,11 +64,11 @@ std::vector<MemoryPart> PlanGroups(const v1::JobSpec& spec, const ModelSize& mod
   }
   add(tied);
   // With one shard group, or one shard, these are the data group.
-  if (mesh.size(Axis::kShard) > 1 && mesh.size(Axis::kReplica) > 1) {
-    add(along(Axis::kShard));
-    add(along(Axis::kReplica));
+  if (mesh.size(kShardAxes) > 1 && mesh.size(kCopyAxes) > 1) {
+    add(along(kShardAxes));
+    add(along(kCopyAxes));
   }
-  if (!model.sparse.empty() && !RowsOnServers(spec)) add(along(Axis::kShard));
+  if (!model.sparse.empty() && !RowsOnServers(spec)) add(along(kShardAxes));
   for (const int size : SharedGradientGroups(spec, model)) {
     add({.around = static_cast<uint64_t>(size) - 1});
   }

@@ -110,7 +110,7 @@ class Planner {
                                                      : MostActivationStashes(stages.shape, stage)),
         model_(SizeOfRank(spec, whole_, stages.division, stage)),
         P_(model_.dense()),
-        W_(SizeAlong(kDataAxes, spec)),
+        W_(SizeAlong(kGradientAxes, spec)),
         trains_(!spec.stop().evaluate_only()),
         examples_(trains_ ? LargestMicroBatch(spec) : 0),
         evaluated_(EvaluatedExamples(spec, data, whole)),
@@ -217,19 +217,18 @@ class Planner {
 
   // Of a rank with so many in its shard group.
   absl::StatusOr<ShardedMemory> Sharded(uint32_t shards) const {
-    return PlanShardedMemory(
-        model_.tensors, {.stage = stage_,
-                         .shards = shards,
-                         .replicas = SizeAlong(kDataAxes, spec_) / SizeAlong(Axis::kShard, spec_),
-                         .kept_bytes = KeptGatheredBytes(spec_),
-                         .half_wire = IsHalf(spec_.update().wire())});
+    return PlanShardedMemory(model_.tensors, {.stage = stage_,
+                                              .shards = shards,
+                                              .replicas = SizeAlong(kCopyAxes, spec_),
+                                              .kept_bytes = KeptGatheredBytes(spec_),
+                                              .half_wire = IsHalf(spec_.update().wire())});
   }
 
   // What a rank has of parameters that it shares out with others; false if they cannot be laid out,
   // as no job's are that is admitted.
   bool AddShards() {
     const uint32_t shards = SmallestShardGroup(spec_);
-    const uint32_t replicas = SizeAlong(kDataAxes, spec_) / SizeAlong(Axis::kShard, spec_);
+    const uint32_t replicas = SizeAlong(kCopyAxes, spec_);
     const auto memory = Sharded(shards);
     if (!memory.ok()) return false;
     slice_elements_ = memory->stepped_elements;
@@ -470,7 +469,11 @@ class Planner {
 
   // As it is read.
   uint64_t ExampleBytes() const {
-    if (model_.transformer.has_value()) return model_.transformer->T * 2 * sizeof(int32_t);
+    if (const auto& transformer = model_.transformer; transformer.has_value()) {
+      // Tokens and labels; and this rank's, with positions, where ranks share out sequences.
+      const uint64_t own = transformer->context_ranks > 1 ? 3 * transformer->T : 0;
+      return (transformer->context() * 2 + own) * sizeof(int32_t);
+    }
     uint64_t example = sizeof(float) * data_.dense_features + sizeof(int32_t);
     example += data_.keys * (sizeof(uint64_t) + sizeof(float)) + sizeof(int64_t);
     if (data_.vocabulary > 0) example += model_.lookups * sizeof(int32_t);

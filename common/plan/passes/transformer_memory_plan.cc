@@ -75,6 +75,12 @@ Recompute ResolveRecompute(const v1::ComputeSpec& compute) {
   }
 }
 
+ContextExchange ContextExchangeOf(const v1::JobSpec& spec) {
+  return spec.parallelism().context_exchange() == v1::ParallelismSpec::GATHER
+             ? ContextExchange::kGather
+             : ContextExchange::kRing;
+}
+
 ActivationRequest ActivationRequestOf(const TransformerSize& size, uint64_t sequences,
                                       const v1::ComputeSpec& compute) {
   return {.layers = size.layers,
@@ -89,7 +95,9 @@ ActivationRequest ActivationRequestOf(const TransformerSize& size, uint64_t sequ
           .type = ActivationType(compute),
           .recompute = ResolveRecompute(compute),
           .tensor_ranks = size.tensor_ranks,
-          .sequence_parallel = size.divides_tokens};
+          .sequence_parallel = size.divides_tokens,
+          .context_ranks = size.context_ranks,
+          .context_exchange = size.context_exchange};
 }
 
 uint64_t PlanTransformerScratch(const ModelSize& model, uint64_t sequences,
@@ -104,7 +112,9 @@ uint64_t PlanTransformerScratch(const ModelSize& model, uint64_t sequences,
       std::any_of(model.chunks.begin(), model.chunks.end(), [&size](const UnitRange& units) {
         return units.end > 1 && units.first <= static_cast<int64_t>(size.layers);
       });
-  const uint64_t floats = attends ? threads * head * 5 * (RoundUp(size.T, 64) + 64) : 0;
+  // Context ranks attend by chunks, two of which they have.
+  const uint64_t keys = size.context_ranks > 1 ? size.T / 2 : size.T;
+  const uint64_t floats = attends ? threads * head * 5 * (RoundUp(keys, 64) + 64) : 0;
   if (multiply_bf16 && compute.type() == v1::ComputeSpec::BF16) return floats * sizeof(float);
   const uint64_t packed = PlanPackedBytes(model, N);
   if (!ComputesInHalf(compute)) return floats * sizeof(float) + packed;

@@ -36,6 +36,7 @@ bool ComputesInHalf(const v1::ComputeSpec& compute);
 
 // What is computed again in backward; left out: nothing.
 Recompute ResolveRecompute(const v1::ComputeSpec& compute);
+ContextExchange ContextExchangeOf(const v1::JobSpec& spec);
 
 }  // namespace muster
 

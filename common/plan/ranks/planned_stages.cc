@@ -92,7 +92,7 @@ absl::optional<uint64_t> HeldOutExamples(const v1::JobSpec& spec, const DataSize
 }
 
 uint64_t EvaluatedExamples(const v1::JobSpec& spec, const DataSize& data, const ModelSize& model) {
-  return EvaluatedExamples(spec, model.transformer.has_value() ? model.transformer->T : 1,
+  return EvaluatedExamples(spec, model.transformer.has_value() ? model.transformer->context() : 1,
                            HeldOutExamples(spec, data));
 }
 

@@ -22,7 +22,11 @@ namespace {
 constexpr uint64_t kMostActivationRows = uint64_t{1} << 30;
 
 // Makes the extents those of one rank of so many.
-void Divide(const v1::JobSpec& spec, uint64_t ranks, TransformerSize& size) {
+void Divide(const v1::JobSpec& spec, const Mesh& mesh, TransformerSize& size) {
+  const uint64_t ranks = mesh.size(Axis::kTensor);
+  size.context_ranks = mesh.size(kContext);
+  size.context_exchange = ContextExchangeOf(spec);
+  size.T /= size.context_ranks;
   const uint64_t head_dim = size.head_dim();
   size.heads /= ranks;
   size.kv_heads = std::max<uint64_t>(1, size.kv_heads / ranks);
@@ -77,9 +81,7 @@ ModelSize SizeOfRank(const v1::JobSpec& spec, const ModelSize& model, const Mode
     product.in = static_cast<uint64_t>(tensor.shape[1]);
     of_rank.products.push_back(product);
   }
-  if (const int ranks = mesh.size(Axis::kTensor); of_rank.transformer.has_value() && ranks > 1) {
-    Divide(spec, ranks, *of_rank.transformer);
-  }
+  if (of_rank.transformer.has_value()) Divide(spec, mesh, *of_rank.transformer);
   return of_rank;
 }
 
@@ -95,9 +97,12 @@ uint64_t BoundaryBytes(const v1::JobSpec& spec, absl::Span<const TensorSpec> ten
   }
   const v1::TransformerSpec& transformer = spec.model().transformer();
   uint64_t rows = std::min(examples * transformer.context(), kMostActivationRows);
+  rows /= SizeAlong(kContext, spec);
   if (DividesTokens(spec)) {
-    const auto of_each = CeilDivide<uint64_t>(rows, SizeAlong(kLayerAxes, spec));
-    const uint64_t before = std::min(rows, static_cast<uint64_t>(rank) * of_each);
+    const uint32_t ranks = SizeAlong(Axis::kTensor, spec);
+    const auto of_each = CeilDivide<uint64_t>(rows, ranks);
+    // Tensor ranks are neighbours.
+    const uint64_t before = std::min<uint64_t>(rows, rank % ranks * of_each);
     rows = std::min(of_each, rows - before);
   }
   return rows * transformer.width() * SizeOf(ActivationType(spec.compute()));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/compute/transformer_activations.h"
 #include "common/partition/tensor_spec.h"
 #include "common/plan/size/data_size.h"
 #include "common/step/unit_range.h"
@@ -37,8 +38,13 @@ struct TransformerSize {
   // The number of ranks that divide the layers, and whether they divide tokens, too.
   uint64_t tensor_ranks = 1;
   bool divides_tokens = false;
+  // The number of ranks that share out sequences, of which T is then a rank's, and how.
+  uint64_t context_ranks = 1;
+  ContextExchange context_exchange = ContextExchange::kRing;
 
   uint64_t head_dim() const { return A / heads; }
+  // Tokens of a whole sequence.
+  uint64_t context() const { return T * context_ranks; }
 };
 
 // What the model's size takes for granted of the data's tokens, a clause for people; empty:

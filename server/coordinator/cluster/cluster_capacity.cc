@@ -123,7 +123,7 @@ Demand DemandOf(const v1::JobRecord& record, const JobTable& jobs) {
   Demand demand{.slots = record.spec().workers(),
                 .group = SizeAlong(kLayerAxes, record.spec()),
                 .slot = SlotDemandOf(record),
-                .apart = SizeAlong(Axis::kShard, record.spec()) > 1 &&
+                .apart = SizeAlong(kShardAxes, record.spec()) > 1 &&
                          record.spec().parallelism().zero().redundancy() > 0 &&
                          record.state() != v1::RECOVERING,
                 .servers = record.spec().servers(),

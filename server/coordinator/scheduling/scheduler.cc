@@ -149,7 +149,7 @@ bool MayGoOnSmaller(const v1::JobRecord& record) {
 // keep copies on other workers (ZeroSpec.redundancy); empty: none.
 std::string AvoidedWorker(const v1::JobRecord& record) {
   std::string only;
-  if (SizeAlong(Axis::kShard, record.spec()) == 1) return only;
+  if (SizeAlong(kShardAxes, record.spec()) == 1) return only;
   if (record.spec().parallelism().zero().redundancy() == 0) return only;
   for (const v1::SlotRecord& slot : record.slots()) {
     if (slot.worker_id().empty() || slot.worker_id() == only) continue;

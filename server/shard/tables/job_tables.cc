@@ -20,7 +20,7 @@ constexpr uint32_t kMostSlots = 1 << 16;
 // Returns the mesh of the slots, of which data ranks left over are none. REQUIRES: ValidateSchema.
 Mesh MeshOfSlots(const v1::OpenTablesRequest& request) {
   const Mesh model = MeshOf(request.schema());
-  return model.WithReplicas(std::max(1, static_cast<int>(request.slots()) / model.world_size()));
+  return model.WithCopies(std::max(1, static_cast<int>(request.slots()) / model.world_size()));
 }
 
 absl::Status ValidateUpdate(const v1::OpenTablesRequest& request) {

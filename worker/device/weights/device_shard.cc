@@ -79,7 +79,7 @@ DeviceShard::DeviceShard(const v1::JobSpec& spec, const v1::TablesSchema& schema
 
 absl::Status DeviceShard::PlanShard() {
   if (ZeroStage(*spec_) == 0) return absl::OkStatus();
-  const uint32_t shards = static_cast<uint32_t>(kept_.state().shard().size(Axis::kShard));
+  const uint32_t shards = static_cast<uint32_t>(kept_.state().shard().size(kShardAxes));
   MUSTER_ASSIGN_OR_RETURN(options_.compute.shard,
                           PlanDeviceShard(*spec_, shards, options_.shares, options_.compute.type));
   return absl::OkStatus();
@@ -93,10 +93,10 @@ absl::StatusOr<std::vector<GradientBucket>> DeviceShard::PlanBuckets(
 }
 
 absl::Status DeviceShard::MoveGroups(RankGroups& groups) {
-  const Communicator& group = groups.Group(divides() ? Axis::kShard : kDataAxes);
+  const Communicator& group = groups.Group(divides() ? kShardAxes : kGradientAxes);
   int communicators = TensorCommunicators(options_);
   if (group.size() > 1) ++communicators;
-  if (divides() && groups.Others(Axis::kReplica) != nullptr) ++communicators;
+  if (divides() && groups.Others(kCopyAxes) != nullptr) ++communicators;
   if (groups.Others(Axis::kPipeline) != nullptr) ++communicators;
   if (groups.tied_group() != nullptr) ++communicators;
   // Communicators take device memory, too, and cannot wait for it.

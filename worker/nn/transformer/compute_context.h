@@ -10,6 +10,7 @@
 #include "common/compute/ops.h"
 #include "common/kernels/accumulation.h"
 #include "common/tensor/dtype.h"
+#include "worker/nn/context_group.h"
 #include "worker/nn/tensor_group.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 
@@ -37,6 +38,10 @@ struct ComputeContext {
   TensorGroup* group = nullptr;
   // True if they share out the rows where no rank needs all of them (sequence parallelism).
   bool sequence_parallel = false;
+  // The ranks that share out the tokens of sequences, as rows.share says, and how each comes by the
+  // others' keys and values; null: rows are whole sequences.
+  ContextGroup* context_group = nullptr;
+  ContextExchange context_exchange = ContextExchange::kRing;
 
   bool divides_rows() const { return group != nullptr && sequence_parallel; }
   // Returns the rows that each rank has memory for where rows are shared out: n. Rank r has rows
@@ -64,6 +69,7 @@ inline OpDropout DropoutOfOwnRows(const ComputeContext& context, absl::string_vi
                                   float probability, int64_t width) {
   OpDropout dropout = DropoutOf(context, name, probability);
   dropout.first_element = context.first_row() * width;
+  dropout.share = context.rows.share;
   return dropout;
 }
 

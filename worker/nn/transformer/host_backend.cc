@@ -5,7 +5,9 @@
 
 #include "common/compute/host_ops.h"
 #include "common/kernels/transformer/rotary.h"
+#include "worker/nn/context_group.h"
 #include "worker/nn/tensor_group.h"
+#include "worker/nn/transformer/context_tokens.h"
 #include "worker/nn/transformer/transformer_memory.h"
 
 namespace muster {
@@ -27,8 +29,8 @@ class HostMicroBatch final : public TransformerMicroBatch {
   absl::Status Load(const Batch& batch) override {
     tokens_ = batch.tokens;
     positions_ = batch.positions;
-    rows_ = RowsOf(batch);
-    if (!positions_.empty()) rows_.token_positions = positions_.data();
+    whole_ = RowsOf(batch);
+    if (!positions_.empty()) whole_.token_positions = positions_.data();
     return absl::OkStatus();
   }
 
@@ -37,20 +39,24 @@ class HostMicroBatch final : public TransformerMicroBatch {
     loss_scale_ = context.loss_scale;
     sums_ = {};
     group_ = context.tensor_group;
+    context_group_ = context.context_group;
+    if (context_group_ != nullptr) own_.Take(*context_group_, whole_, tokens_, labels, positions_);
     memory_.Prepare({.ops = ops_,
-                     .rows = rows_,
+                     .rows = rows(),
                      .pass = context.pass,
                      .split_backward = split_backward,
                      .group = group_,
-                     .sequence_parallel = context.sequence_parallel},
+                     .sequence_parallel = context.sequence_parallel,
+                     .context_group = context_group_,
+                     .context_exchange = context.context_exchange},
                     units);
   }
 
   PassMemory memory() override {
     return {.ops = ops_,
-            .rows = rows_,
-            .tokens = {.tokens = tokens_.data()},
-            .loss = {.labels = labels.data(), .sums = &sums_},
+            .rows = rows(),
+            .tokens = {.tokens = shares() ? own_.tokens().data() : tokens_.data()},
+            .loss = {.labels = shares() ? own_.labels().data() : labels.data(), .sums = &sums_},
             .clock = &clock_,
             .loss_scale = &loss_scale_,
             .arrays = memory_.arrays()};
@@ -67,20 +73,27 @@ class HostMicroBatch final : public TransformerMicroBatch {
     loss_sum = sums_.loss;
     correct = static_cast<int64_t>(sums_.correct);
     if (group_ != nullptr && !group_->status().ok()) return group_->status();
+    if (shares() && !context_group_->status().ok()) return context_group_->status();
     return ops_.stream().status();
   }
 
  private:
+  bool shares() const { return context_group_ != nullptr; }
+  const TokenRows& rows() const { return shares() ? own_.rows() : whole_; }
+
   HostOps ops_;
-  // [B, T].
+  // Of whole sequences. [B, T].
   std::vector<int32_t> tokens_;
   // [B, T], or empty.
   std::vector<int32_t> positions_;
-  TokenRows rows_;
+  TokenRows whole_;
+  // This rank's, if context ranks share out sequences.
+  ContextTokens own_;
   // The clock of the pass's dropout.
   DropoutClock clock_;
   float loss_scale_ = 1;
   TensorGroup* group_ = nullptr;
+  ContextGroup* context_group_ = nullptr;
   HeadSums sums_;
   TransformerMemory memory_;
 };

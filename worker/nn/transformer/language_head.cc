@@ -1,30 +1,13 @@
 #include "worker/nn/transformer/language_head.h"
 
 #include <algorithm>
-#include <cstddef>
 
 #include "worker/nn/tensor_group.h"
 #include "worker/nn/transformer/tensor_rows.h"
 #include "worker/nn/transformer/transformer_block.h"
+#include "worker/nn/transformer/typed_array.h"
 
 namespace muster {
-namespace {
-
-template <typename Byte, typename Array>
-Array* ElementOf(DType type, Array* array, int64_t element) {
-  return static_cast<Byte*>(array) + element * static_cast<int64_t>(SizeOf(type));
-}
-
-void* At(DType type, void* array, int64_t element) {
-  return ElementOf<std::byte>(type, array, element);
-}
-
-const void* At(DType type, const void* array, int64_t element) {
-  return ElementOf<const std::byte>(type, array, element);
-}
-
-}  // namespace
-
 LanguageHead::LanguageHead(const TransformerShape& shape, int64_t tokens)
     : shape_(shape), tokens_(tokens), norm_(shape, FeedForwardBranchName(shape.layers - 1)) {}
 

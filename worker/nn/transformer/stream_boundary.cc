@@ -41,7 +41,7 @@ void StreamBoundary::ReadOutput(const ComputeContext& context, int unit, const R
       {.x = out.sum,
        .branch = out.branch,
        .dropout = DropoutOfBranch(context, unit),
-       .rows_per_example = context.rows.length,
+       .rows_per_example = context.rows.whole_length(),
        .gain = out.sum},
       {.sum = sum, .out = const_cast<void*>(out.branch), .rstd = arrays.head.norm.rstd});
   if (!wide) Narrow(context, sum, to.data());
@@ -71,7 +71,8 @@ void StreamBoundary::SetGradient(const ComputeContext& context, int unit,
   // The embedding ends with no branch.
   if (unit == 0 || ResidualNorm::BranchGradient(context, shape_, stream, branch) != branch) return;
   if (const OpDropout dropout = DropoutOfBranch(context, unit); dropout.clock != nullptr) {
-    context.ops.Dropout(dropout, Elements(context), context.rows.length * shape_.width, stream);
+    context.ops.Dropout(dropout, Elements(context), context.rows.whole_length() * shape_.width,
+                        stream);
   }
   Narrow(context, stream, branch);
   Widen(context, from.data(), stream);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "common/compute/transformer_activations.h"
+#include "common/kernels/transformer/dropout.h"
 #include "worker/nn/residual_stream.h"
 
 namespace muster {
@@ -15,14 +16,18 @@ namespace muster {
 
 // The tokens of one micro-batch: B sequences of T tokens, row b T + t being token t of sequence b,
 // at position first_position + t or, where documents share sequences, token_positions[row].
+// Where context ranks share out sequences, T and rows are this rank's.
 struct TokenRows {
   int64_t sequences = 0;  // B
   int64_t length = 0;     // T
+  // Where the rows lie in whole sequences; of no length if they are whole.
+  SequenceShare share;
   int64_t first_position = 0;
   // AttentionShape::token_positions, in the memory of the ops; null: sequences are one document.
   const int32_t* token_positions = nullptr;
 
   int64_t count() const { return sequences * length; }  // N
+  int64_t whole_length() const { return share.whole > 0 ? share.whole : length; }
 };
 
 struct NormWeights {

@@ -24,7 +24,7 @@ void TransformerEmbedding::Drop(const ComputeContext& context, float* stream) co
   const int64_t C = shape_.width;
   const OpDropout dropout = DropoutOfOwnRows(context, "embedding", shape_.dropout, C);
   if (dropout.clock == nullptr || context.own_rows() == 0) return;
-  context.ops.Dropout(dropout, context.own_rows() * C, context.rows.length * C, stream);
+  context.ops.Dropout(dropout, context.own_rows() * C, context.rows.whole_length() * C, stream);
 }
 
 void TransformerEmbedding::Forward(const ComputeContext& context, const EmbeddingTokens& tokens,

@@ -21,15 +21,21 @@ ActivationRequest ActivationRequestOf(const TransformerShape& shape, DType type,
 void TransformerMemory::Prepare(const ComputeContext& context, const UnitRange& units) {
   const auto tokens = static_cast<uint64_t>(context.rows.count());
   const uint64_t ranks = context.group == nullptr ? 1 : context.group->size();
-  if (tokens == request_.N && context.pass == request_.pass &&
-      context.split_backward == request_.split_backward && ranks == request_.tensor_ranks &&
-      context.divides_rows() == request_.sequence_parallel && units == units_) {
+  const uint64_t context_ranks =
+      context.context_group == nullptr ? 1 : context.context_group->size();
+  if (context_ranks == request_.context_ranks &&
+      context.context_exchange == request_.context_exchange && tokens == request_.N &&
+      context.pass == request_.pass && context.split_backward == request_.split_backward &&
+      ranks == request_.tensor_ranks && context.divides_rows() == request_.sequence_parallel &&
+      units == units_) {
     return;
   }
   units_ = units;
   SetUnits(layers_, units, request_);
   request_.tensor_ranks = ranks;
   request_.sequence_parallel = context.divides_rows();
+  request_.context_ranks = context_ranks;
+  request_.context_exchange = context.context_exchange;
   request_.N = tokens;
   request_.pass = context.pass;
   request_.split_backward = context.split_backward;

@@ -1,9 +1,11 @@
 #include "worker/nn/transformer/transformer_units.h"
 
 #include <cstddef>
+#include <memory>
 
 #include "absl/types/span.h"
 #include "worker/nn/tensor_group.h"
+#include "worker/nn/transformer/context_attention.h"
 #include "worker/nn/transformer/residual_norm.h"
 
 namespace muster {
@@ -115,12 +117,26 @@ ResidualStream TransformerUnits::Forward(const TransformerPass& pass, int unit,
     return {.sum = stream};
   }
   if (unit < last_unit()) {
-    return block(unit).Forward(pass.context, attention_, BlockWeightsOf(pass, unit), in,
+    return block(unit).Forward(pass.context, *AttentionOf(pass), BlockWeightsOf(pass, unit), in,
                                arrays.blocks[unit - 1], arrays.scratch);
   }
   head_.Forward(pass.context, HeadWeightsOf(pass), in, pass.loss, arrays.head,
                 arrays.scratch.gathered);
+  SumLoss(pass);
   return {};
+}
+
+void TransformerUnits::SumLoss(const TransformerPass& pass) {
+  ContextGroup* const group = pass.context.context_group;
+  if (group == nullptr) return;
+  constexpr auto kNumbers = static_cast<int64_t>(sizeof(HeadSums) / sizeof(double));
+  group->Sum(DType::kF64, kNumbers, pass.loss.sums);
+}
+
+std::unique_ptr<const TrainedAttentionStep> TransformerUnits::AttentionOf(
+    const TransformerPass& pass) {
+  if (pass.context.context_group == nullptr) return std::make_unique<PlainAttentionStep>();
+  return std::make_unique<ContextAttentionStep>(pass.arrays.context);
 }
 
 ResidualStream TransformerUnits::OutputGradient(const TransformerPass& pass, int unit) const {
@@ -145,6 +161,7 @@ ResidualStream TransformerUnits::RunLastUnit(const TransformerPass& pass, const 
                          .branch = BranchGradientOf(pass.arrays, last_unit() - 1),
                          .norm = GradientOf(context, tensors_.norm, gradients),
                          .head = gradients[tensors_.head].data()});
+  SumLoss(pass);
   return OutputGradient(pass, last_unit() - 1);
 }
 
@@ -172,9 +189,10 @@ ResidualStream TransformerUnits::BackwardInput(const TransformerPass& pass, int 
   }
   const BlockActivations& activations = arrays.blocks[unit - 1];
   const BlockWeights weights = BlockWeightsOf(pass, unit);
-  block(unit).RecomputeActivations(recompute_, context, attention_, weights, activations,
+  const std::unique_ptr<const TrainedAttentionStep> attention = AttentionOf(pass);
+  block(unit).RecomputeActivations(recompute_, context, *attention, weights, activations,
                                    arrays.scratch);
-  block(unit).Backward(context, attention_, weights, activations,
+  block(unit).Backward(context, *attention, weights, activations,
                        {.stream = arrays.stream_gradient,
                         .products = arrays.product_gradients[unit - 1],
                         .branch = BranchGradientOf(arrays, unit - 1),

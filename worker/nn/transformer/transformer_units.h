@@ -2,6 +2,7 @@
 #define MUSTER_WORKER_NN_TRANSFORMER_TRANSFORMER_UNITS_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "worker/nn/layer.h"
@@ -74,6 +75,9 @@ class TransformerUnits {
   LanguageHeadWeights HeadWeightsOf(const TransformerPass& pass) const;
   // Sets to zero what the unit writes of no tokens, and what it only adds to.
   void ZeroGradients(Ops& ops, int unit, GradientSpans gradients) const;
+  // Makes the sums of the head those of all context ranks.
+  static void SumLoss(const TransformerPass& pass);
+  static std::unique_ptr<const TrainedAttentionStep> AttentionOf(const TransformerPass& pass);
   // Returns where backward leaves the gradients with regard to what the unit returned.
   ResidualStream OutputGradient(const TransformerPass& pass, int unit) const;
 
@@ -97,7 +101,6 @@ class TransformerUnits {
   // The whole transformer's.
   const TransformerTensors tensors_;
   const TransformerEmbedding embedding_;
-  const PlainAttentionStep attention_;
   const LanguageHead head_;
   std::vector<TransformerBlock> blocks_;  // Const after construction.
 };

@@ -149,7 +149,7 @@ TEST_P(DeviceRanksTest, RanksAreOneProcessOnTheJoinedBatch) {
     EXPECT_EQ(counters.other_bytes_sent, kRanksSteps * (world - 1) * sizeof(double));
     EXPECT_EQ(counters.other_bytes_received, counters.other_bytes_sent);
     EXPECT_GT(counters.bytes_sent, counters.other_bytes_sent);
-    const Communicator& summing = rank->strategy().groups()->Group(kDataAxes);
+    const Communicator& summing = rank->strategy().groups()->Group(kGradientAxes);
     const CollectiveTraffic gradients = summing.traffic();
     EXPECT_EQ(counters.bytes_sent, gradients.sent);
     EXPECT_EQ(counters.bytes_received, gradients.received);

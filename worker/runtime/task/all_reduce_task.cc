@@ -64,6 +64,7 @@ auto EnginesOf(const v1::TaskOrder& order, const PreparedJob& job, Group& group)
   return [&order, &job, &group] {
     return MakeRankEngine(order.spec(), job, group.strategy(),
                           {.tensor_group = group.tensor_group(),
+                           .context_group = group.context_group(),
                            .stages = group.stage_group(),
                            .timeout = StallTimeoutOf(order)});
   };

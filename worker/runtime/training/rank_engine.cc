@@ -30,7 +30,7 @@ int64_t MostExamples(const v1::JobSpec& spec, const PreparedJob& job) {
 // Returns the most bytes of a message between stages, whose virtual stages end with units of
 // different sizes.
 size_t MostMessageBytes(const v1::JobSpec& spec, const PreparedJob& job, const ModelStage& stage,
-                        TensorGroup* tensor_group) {
+                        const ModelPeers& peers) {
   Batch batch;
   batch.examples = MostExamples(spec, job);
   batch.tokens.resize(batch.examples * job.dataset->info().context);
@@ -43,8 +43,9 @@ size_t MostMessageBytes(const v1::JobSpec& spec, const PreparedJob& job, const M
   }
   size_t most = 0;
   for (int group = 1; group < stage.shape.virtual_stages(); ++group) {
-    most = std::max(most, job.model->boundaries()->Bytes({.tensor_group = tensor_group,
-                                                          .sequence_parallel = DividesTokens(spec)},
+    most = std::max(most, job.model->boundaries()->Bytes({.tensor_group = peers.tensor_group,
+                                                          .sequence_parallel = DividesTokens(spec),
+                                                          .context_group = peers.context_group},
                                                          stage.FirstUnit(group) - 1, batch));
   }
   return most;
@@ -53,8 +54,8 @@ size_t MostMessageBytes(const v1::JobSpec& spec, const PreparedJob& job, const M
 }  // namespace
 
 StageLinksOptions LinksOfStages(const v1::JobSpec& spec, const PreparedJob& job,
-                                const ModelStage& stage, TensorGroup* tensor_group) {
-  return {.message_bytes = MostMessageBytes(spec, job, stage, tensor_group),
+                                const ModelStage& stage, const ModelPeers& peers) {
+  return {.message_bytes = MostMessageBytes(spec, job, stage, peers),
           .received = ReceivedMessages(stage.shape),
           .sent = kStageMessagesSent};
 }
@@ -65,10 +66,11 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeRankEngine(const v1::JobSpec& sp
                                                            const ModelPeers& peers) {
   StepExecutor::Options options;
   options.tensor_group = peers.tensor_group;
+  options.context_group = peers.context_group;
   options.stage = StageOfJob(spec, *job.schema, job.model->description().units,
                              peers.stages == nullptr ? 0 : peers.stages->rank());
   if (peers.stages != nullptr) {
-    StageLinksOptions links = LinksOfStages(spec, job, *options.stage, peers.tensor_group);
+    StageLinksOptions links = LinksOfStages(spec, job, *options.stage, peers);
     links.timeout = peers.timeout;
     MUSTER_ASSIGN_OR_RETURN(options.links, StageLinks::Create(*peers.stages, links));
   }

@@ -23,6 +23,8 @@ class JobSpec;
 struct ModelPeers {
   // The ranks that divide the rank's layers with it; null: it computes whole layers.
   TensorGroup* tensor_group = nullptr;
+  // The ranks that share out sequences with it; null: it computes whole ones.
+  ContextGroup* context_group = nullptr;
   // The communicator of the stages, of which the rank's own is its rank there; null: it computes
   // all layers.
   Communicator* stages = nullptr;
@@ -33,7 +35,7 @@ struct ModelPeers {
 // Returns the memory of the links between stages, the same for all stages: what is planned of it
 // (common/plan/ranks/planned_stages.h).
 StageLinksOptions LinksOfStages(const v1::JobSpec& spec, const PreparedJob& job,
-                                const ModelStage& stage, TensorGroup* tensor_group);
+                                const ModelStage& stage, const ModelPeers& peers);
 
 // Makes the engine that computes a rank's part of the model on processors; a collective call of the
 // stages, if there are several. The job and the strategy outlive the engine. Errors are the

@@ -69,7 +69,8 @@ class RankEngineTest : public ::testing::Test {
     EXPECT_TRUE(job.ok()) << job.status();
     if (!job.ok()) return 0;
     const StageLinksOptions links = LinksOfStages(
-        spec, *job, StageOfJob(spec, *job->schema, job->model->description().units, 1), group);
+        spec, *job, StageOfJob(spec, *job->schema, job->model->description().units, 1),
+        {.tensor_group = group});
     const DataSize data = ReadDataHead(spec);
     const PlannedStages planned = PlanStages(spec, data, SizeOfModel(spec, data));
     EXPECT_EQ(RoundUp<uint64_t>(links.message_bytes, 64), planned.message_bytes);

@@ -7,6 +7,7 @@
 #include "common/base/status_macros.h"
 #include "common/kernels/gemm/row_sums.h"
 #include "common/mesh/job_mesh.h"
+#include "common/plan/passes/transformer_memory_plan.h"
 #include "common/step/stage_spec.h"
 #include "common/trace/trace_scope.h"
 #include "proto/job.pb.h"
@@ -28,6 +29,8 @@ StepExecutor::StepExecutor(const v1::JobSpec& spec, const Model& model, Strategy
     : model_(model),
       strategy_(strategy),
       tensor_group_(options.tensor_group),
+      context_group_(options.context_group),
+      context_exchange_(ContextExchangeOf(spec)),
       links_(options.links),
       seed_(spec.seed()),
       divides_tokens_(DividesTokens(spec)),
@@ -60,7 +63,9 @@ LayerContext StepExecutor::ContextOf(Pass pass, uint64_t clock) const {
           .seed = seed_,
           .clock = clock,
           .tensor_group = tensor_group_,
-          .sequence_parallel = divides_tokens_};
+          .sequence_parallel = divides_tokens_,
+          .context_group = context_group_,
+          .context_exchange = context_exchange_};
 }
 
 absl::Status StepExecutor::Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) {

@@ -36,6 +36,7 @@ class StepExecutor final : public StepEngine {
     // The ranks that compute the model together with this one, which outlive the executor; null:
     // this rank alone. The model is then made for that number of ranks.
     TensorGroup* tensor_group = nullptr;
+    ContextGroup* context_group = nullptr;
     // The stage whose units alone the executor runs; absent: that of all units. With several
     // stages also the links by which it exchanges with others what units hand one another. All
     // stages read the same micro-batches; that with the last unit has loss and results. Then the
@@ -83,6 +84,8 @@ class StepExecutor final : public StepEngine {
   const Model& model_;
   Strategy& strategy_;
   TensorGroup* const tensor_group_;
+  ContextGroup* const context_group_;
+  const ContextExchange context_exchange_;
   const std::shared_ptr<StageLinks> links_;
   const uint64_t seed_;
   const bool divides_tokens_;

@@ -74,6 +74,8 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
     return tensor_ranks_ == nullptr ? nullptr : &tensor_ranks_->group();
   }
   Communicator* stage_group() { return groups_->Others(Axis::kPipeline); }
+  // Returns null: on servers no ranks share out sequences (common/job/context_validator.h).
+  ContextGroup* context_group() { return nullptr; }
 
   // Ends the strategy's waits for servers, now and until Leave; a no-op if no group is joined. For
   // any thread.

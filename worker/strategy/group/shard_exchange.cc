@@ -63,6 +63,10 @@ absl::Status ShardExchange::MakeTensorRanks() {
   };
   MUSTER_ASSIGN_OR_RETURN(
       tensor_ranks_, TensorRanks::Create(groups_.Others(Axis::kTensor), sharded_.tensors, peers));
+  if (Communicator* const sharing = groups_.Others(kContext); sharing != nullptr) {
+    context_group_ = std::make_unique<CommunicatorContextGroup>(*sharing, options_.reducing.timeout,
+                                                                options_.reducing.wait);
+  }
   return absl::OkStatus();
 }
 
@@ -72,12 +76,12 @@ absl::Status ShardExchange::MakeReplica() {
   zeroes_ = !replica.space.empty();
   gradients_.assign(replica.gradients.begin(), replica.gradients.end());
   tensor_sums_ = gradients_;
-  if (zeroes_ && groups_.Group(kDataAxes).size() == 1) return absl::OkStatus();
+  if (zeroes_ && groups_.Group(kGradientAxes).size() == 1) return absl::OkStatus();
   GradientReducerOptions reducing = options_.reducing;
   reducing.gradients = replica.space;
   const uint64_t elements = zeroes_ ? replica.space.size() : sharded_.layout.elements();
-  MUSTER_ASSIGN_OR_RETURN(reducer_, GradientReducer::Create(groups_.Group(kDataAxes), options_.plan,
-                                                            elements, reducing));
+  MUSTER_ASSIGN_OR_RETURN(reducer_, GradientReducer::Create(groups_.Group(kGradientAxes),
+                                                            options_.plan, elements, reducing));
   if (zeroes_) return absl::OkStatus();
   gradients_ = TensorSpans(sharded_.layout, sharded_.tensors, reducer_->gradients());
   sums_ = state_.PartSlices(reducer_->gradients());
@@ -87,7 +91,7 @@ absl::Status ShardExchange::MakeReplica() {
 
 absl::Status ShardExchange::MakeSlices() {
   const GradientReducerOptions& reducing = options_.reducing;
-  MUSTER_ASSIGN_OR_RETURN(gatherer_, WeightGatherer::Create(groups_.Group(Axis::kShard), sharded_,
+  MUSTER_ASSIGN_OR_RETURN(gatherer_, WeightGatherer::Create(groups_.Group(kShardAxes), sharded_,
                                                             {.holding = *options_.holding.weights,
                                                              .kept_bytes = options_.kept_bytes,
                                                              .timeout = reducing.timeout,
@@ -96,13 +100,13 @@ absl::Status ShardExchange::MakeSlices() {
   // This comes before gradients are allocated, because the state gives its own memory back.
   PlaceWeights();
   MUSTER_ASSIGN_OR_RETURN(scatterer_,
-                          GradientScatterer::Create(groups_.Group(Axis::kShard), sharded_,
+                          GradientScatterer::Create(groups_.Group(kShardAxes), sharded_,
                                                     {.holding = *options_.holding.gradients,
                                                      .wire = reducing.wire,
                                                      .deterministic = reducing.deterministic,
                                                      .timeout = reducing.timeout,
                                                      .wait = reducing.wait,
-                                                     .replicas = groups_.Others(Axis::kReplica),
+                                                     .replicas = groups_.Others(kCopyAxes),
                                                      .ops = &place_.ops(),
                                                      .sums = place_.sums()}));
   sums_.assign(scatterer_->sums().begin(), scatterer_->sums().end());
@@ -126,7 +130,7 @@ absl::Status ShardExchange::BeginStep(CollectiveTraffic& counted) {
   micro_batches_ = 0;
   if (in_flight()) {
     gatherer_->Outdate();
-    counted = groups_.traffic(kDataAxes);
+    counted = groups_.traffic(kGradientAxes);
     gatherer_->Start(0, place_.slices());
   }
   if (zeroes_ && std::exchange(written_, false)) place_.ZeroGradients();

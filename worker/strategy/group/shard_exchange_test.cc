@@ -30,7 +30,7 @@ struct ExchangingRank {
     kept =
         KeptShard::Create(v1::TaskOrder(), schema, {.storage = &storage, .shard = shard}).value();
     groups = RankGroups::Create(std::move(communicator), shard).value();
-    EXPECT_EQ(kept->Fill(groups->world(), absl::nullopt, groups->Others(Axis::kReplica)),
+    EXPECT_EQ(kept->Fill(groups->world(), absl::nullopt, groups->Others(kCopyAxes)),
               absl::OkStatus());
     place = std::make_unique<HostShard>(*kept, BucketPlanOptions{.bucket_bytes = 200},
                                         HostShard::Norms::kNotNeeded);

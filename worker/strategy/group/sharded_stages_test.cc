@@ -417,9 +417,9 @@ TEST(RankGroupsTest, TensorRanksAreNeighboursThenShards) {
       return others;
     };
     const std::vector<int64_t> tensor = members(groups->Group(Axis::kTensor));
-    const std::vector<int64_t> data = members(groups->Group(kDataAxes));
-    const std::vector<int64_t> shards = members(groups->Group(Axis::kShard));
-    const std::vector<int64_t> replicas = members(groups->Group(Axis::kReplica));
+    const std::vector<int64_t> data = members(groups->Group(kGradientAxes));
+    const std::vector<int64_t> shards = members(groups->Group(kShardAxes));
+    const std::vector<int64_t> replicas = members(groups->Group(kCopyAxes));
     ranks.AwaitAll();
     if (rank != 5) return;
     EXPECT_THAT(tensor, ElementsAre(4, 5));
@@ -435,8 +435,8 @@ TEST(RankGroupsTest, OneDataRankHasNoReplicas) {
     const MeshPosition shard(Mesh({.tensor = 2}), world->rank());
     const auto groups = RankGroups::Create(std::move(world), shard).value();
     EXPECT_EQ(groups->Group(Axis::kTensor).size(), 2);
-    EXPECT_EQ(groups->Group(kDataAxes).size(), 1);
-    EXPECT_EQ(groups->Others(Axis::kReplica), nullptr);
+    EXPECT_EQ(groups->Group(kGradientAxes).size(), 1);
+    EXPECT_EQ(groups->Others(kCopyAxes), nullptr);
     const absl::Status wrong =
         RankGroups::Create(groups->world().Split(0, 0).value(), shard.Of(1 - shard.rank)).status();
     EXPECT_EQ(wrong.code(), absl::StatusCode::kFailedPrecondition) << wrong;

@@ -50,7 +50,7 @@ absl::StatusOr<uint64_t> PlanFingerprint(const v1::JobSpec& spec, const v1::Tabl
     return BucketPlanFingerprint(plan);
   }
   return ShardFingerprint(ZeroStage(spec), KeptGatheredBytes(spec),
-                          ShardLayout(layout, shard.size(Axis::kShard)));
+                          ShardLayout(layout, shard.size(kShardAxes)));
 }
 
 }  // namespace
@@ -162,9 +162,11 @@ std::vector<const FlightRecorder*> ShardedStrategy::recorders() const {
   return recorders;
 }
 
-CollectiveTraffic ShardedStrategy::TensorTraffic() const {
+CollectiveTraffic ShardedStrategy::LayerTraffic() const {
+  CollectiveTraffic sum = groups_->traffic(kContext);
   const TensorRanks* const peers = exchange_->tensor_ranks();
-  return peers == nullptr ? CollectiveTraffic() : peers->traffic();
+  if (peers != nullptr) Add(peers->traffic(), sum.sent, sum.received);
+  return sum;
 }
 
 void ShardedStrategy::Leave() {
@@ -195,8 +197,9 @@ absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
   const MeshPosition shard = divides_anew_
                                  ? kept_->ShardOfRank(communicator->rank(), communicator->size())
                                  : own().shard();
-  MUSTER_ASSIGN_OR_RETURN(
-      groups_, RankGroups::Create(std::move(communicator), shard, own().tables().tensors));
+  MUSTER_ASSIGN_OR_RETURN(groups_,
+                          RankGroups::Create(std::move(communicator), shard, own().tables().tensors,
+                                             kept_->context_copies()));
   const ShardState* const former = &own();
   const absl::Status filled = FillShards(source, shard);
   // Otherwise the rows' sums are still there for a rank that has not made its step yet.
@@ -209,7 +212,7 @@ absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
   sums_.assign(exchange_->sums().begin(), exchange_->sums().end());
   agreement_ = std::make_unique<StepAgreement>(groups_->world(), AgreementOptions());
   MUSTER_RETURN_IF_ERROR(place_->Fill(sums_));
-  counted_ = groups_->traffic(kDataAxes);
+  counted_ = groups_->traffic(kGradientAxes);
   exchange_->GatherAll();
   // A device warms up on weights.
   return place_->on_host() ? absl::OkStatus() : exchange_->GatherSome();
@@ -224,7 +227,7 @@ absl::Status ShardedStrategy::FillShards(absl::optional<int> source, const MeshP
   if (recovers()) MUSTER_RETURN_IF_ERROR(recovery_.Forget(shard));
   // Several shards have no source in common.
   if (own().shard().mesh.world_size() > 1) source = absl::nullopt;
-  MUSTER_RETURN_IF_ERROR(kept_->Fill(world, source, groups_->Others(Axis::kReplica)));
+  MUSTER_RETURN_IF_ERROR(kept_->Fill(world, source, groups_->Others(kCopyAxes)));
   if (groups_->tied_group() != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(
         const std::unique_ptr<TiedSums> tied,
@@ -237,9 +240,9 @@ absl::Status ShardedStrategy::FillShards(absl::optional<int> source, const MeshP
 StepAgreement::Options ShardedStrategy::AgreementOptions() const {
   StepAgreement::Options options;
   options.extent = place_->extent();
-  options.counts_examples = own().shard().at(kModelAxes) == 0;
   options.timeout = options_.timeout;
   const Mesh& mesh = groups_->mesh();
+  options.counts_examples = mesh.Position(groups_->world().rank(), kModelAxes) == 0;
   for (int rank = 0; rank < mesh.world_size(); ++rank) {
     // The cells of the first ranks with each shard; the others have the same.
     const bool first = mesh.Position(rank, kStateAxes.Others()) == 0;
@@ -273,7 +276,7 @@ absl::Status ShardedStrategy::BeginStep(uint64_t clock) {
   }
   rows_->BeginStep();
   agreement_->BeginStep();
-  tensor_counted_ = TensorTraffic();
+  tensor_counted_ = LayerTraffic();
   stage_counted_ = groups_->traffic(Axis::kPipeline);
   agreement_counted_ = agreement_->traffic();
   MUSTER_RETURN_IF_ERROR(exchange_->BeginStep(counted_));
@@ -304,12 +307,12 @@ absl::Status ShardedStrategy::PushRows(MicroBatch& micro_batch) {
 }
 
 void ShardedStrategy::CountTraffic(uint64_t& sent, uint64_t& received) {
-  const CollectiveTraffic now = groups_->traffic(kDataAxes);
+  const CollectiveTraffic now = groups_->traffic(kGradientAxes);
   Add(Since(std::exchange(counted_, now), now), sent, received);
 }
 
 void ShardedStrategy::LeaveOut(const CollectiveTraffic& before) {
-  Add(Since(before, groups_->traffic(kDataAxes)), counted_.sent, counted_.received);
+  Add(Since(before, groups_->traffic(kGradientAxes)), counted_.sent, counted_.received);
 }
 
 absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
@@ -350,7 +353,7 @@ void ShardedStrategy::CountAgreement() {
   for (const CollectiveTraffic& traffic : {agreed, rows_->step_traffic()}) {
     Add(traffic, counters_.other_bytes_sent, counters_.other_bytes_received);
   }
-  Add(Since(tensor_counted_, TensorTraffic()), counters_.tensor_bytes_sent,
+  Add(Since(tensor_counted_, LayerTraffic()), counters_.tensor_bytes_sent,
       counters_.tensor_bytes_received);
   Add(Since(stage_counted_, groups_->traffic(Axis::kPipeline)), counters_.stage_bytes_sent,
       counters_.stage_bytes_received);
@@ -423,7 +426,7 @@ absl::StatusOr<CutFiles> ShardedStrategy::Cut(uint64_t clock) {
   // Calls under way belong to the next step; calls that follow belong to no step.
   MUSTER_RETURN_IF_ERROR(exchange_->AwaitAll());
   MUSTER_RETURN_IF_ERROR(place_->TakeBack());
-  const CollectiveTraffic before = groups_->traffic(kDataAxes);
+  const CollectiveTraffic before = groups_->traffic(kGradientAxes);
   CutFiles servers;
   if (servers_ != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(servers, servers_->Cut(clock));
@@ -439,7 +442,7 @@ absl::StatusOr<CutFiles> ShardedStrategy::Cut(uint64_t clock) {
 }
 
 absl::StatusOr<CutEnd> ShardedStrategy::EndCut(CutEnd mine) {
-  const CollectiveTraffic before = groups_->traffic(kDataAxes);
+  const CollectiveTraffic before = groups_->traffic(kGradientAxes);
   MUSTER_ASSIGN_OR_RETURN(const CutEnd end, kept_->EndCut(groups_->world(), mine));
   LeaveOut(before);
   return end;

@@ -161,6 +161,9 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
     TensorRanks* const peers = joined() ? exchange_->tensor_ranks() : nullptr;
     return peers == nullptr ? nullptr : &peers->group();
   }
+  // Returns the ranks that share out sequences with this one; null when there are none or no group
+  // is joined. Lives until Leave.
+  ContextGroup* context_group() { return joined() ? exchange_->context_group() : nullptr; }
   // Returns the communicator of the stages of a pipeline, for messages between these; null when
   // there is one stage or no group is joined. Lives until Leave.
   Communicator* stage_group() {
@@ -230,8 +233,8 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   std::string NameOfOverflow(const StepOutcome& outcome) const;
   // Makes a step of which this rank has the sums, in its shard and its copies.
   absl::Status MakeStep(const StepOutcome& outcome);
-  // Returns the traffic among tensor ranks.
-  CollectiveTraffic TensorTraffic() const;
+  // Returns the traffic among tensor ranks, and among context ranks within layers.
+  CollectiveTraffic LayerTraffic() const;
   // Counts the agreement's traffic, and what else moved beside weights and gradients.
   void CountAgreement();
   // Counts the traffic since the last count.

@@ -13,25 +13,28 @@ namespace muster {
 RankGroups::RankGroups(std::unique_ptr<Communicator> world, const Mesh& mesh)
     : world_(std::move(world)), mesh_(mesh) {}
 
-absl::StatusOr<std::unique_ptr<RankGroups>> RankGroups::Create(
-    std::unique_ptr<Communicator> world, const MeshPosition& shard,
-    absl::Span<const TensorSpec> tensors) {
+absl::StatusOr<std::unique_ptr<RankGroups>> RankGroups::Create(std::unique_ptr<Communicator> world,
+                                                               const MeshPosition& shard,
+                                                               absl::Span<const TensorSpec> tensors,
+                                                               int context_copies) {
   const int rank = world->rank();
   const int ranks = world->size();
   const int shards = shard.mesh.world_size();
-  const Mesh mesh = shard.mesh.WithReplicas(ranks / shards);
-  if (ranks % shards != 0 || mesh.Position(rank, kStateAxes) != shard.rank) {
+  const int alike = shards * context_copies;
+  const Mesh mesh = shard.mesh.WithCopies(ranks / alike, context_copies);
+  if (ranks % alike != 0 || mesh.Position(rank, kStateAxes) != shard.rank) {
     return absl::FailedPreconditionError(
-        absl::StrCat("rank ", rank, " of ", ranks, " holds shard ", shard.at(Axis::kShard), " of ",
-                     shard.size(Axis::kShard), " of tensor rank ", shard.at(Axis::kTensor), " of ",
+        absl::StrCat("rank ", rank, " of ", ranks, " holds shard ", shard.at(kShardAxes), " of ",
+                     shard.size(kShardAxes), " of tensor rank ", shard.at(Axis::kTensor), " of ",
                      shard.size(Axis::kTensor), " of stage ", shard.at(Axis::kPipeline), " of ",
                      shard.size(Axis::kPipeline),
                      "; tensor ranks must be neighbours, then shards, then stages, and groups of ",
-                     shards, " ranks must be whole"));
+                     alike, " ranks must be whole"));
   }
   std::unique_ptr<RankGroups> groups(new RankGroups(std::move(world), mesh));
   if (mesh.size(Axis::kTensor) > 1) MUSTER_RETURN_IF_ERROR(groups->Make(Axis::kTensor));
-  if (mesh.size(kModelAxes) > 1) MUSTER_RETURN_IF_ERROR(groups->Make(kDataAxes));
+  if (mesh.size(kContext) > 1) MUSTER_RETURN_IF_ERROR(groups->Make(kContext));
+  if (mesh.size(kPartAxes) > 1) MUSTER_RETURN_IF_ERROR(groups->Make(kGradientAxes));
   if (mesh.size(Axis::kPipeline) > 1) {
     MUSTER_RETURN_IF_ERROR(groups->Make(Axis::kPipeline));
     const bool has_tied = std::any_of(tensors.begin(), tensors.end(),
@@ -41,9 +44,9 @@ absl::StatusOr<std::unique_ptr<RankGroups>> RankGroups::Create(
                             groups->world().Split(has_tied ? group : -1, rank));
   }
   // Otherwise the data group is all replicas, or all shards.
-  if (mesh.size(Axis::kShard) > 1 && mesh.size(Axis::kReplica) > 1) {
-    MUSTER_RETURN_IF_ERROR(groups->Make(Axis::kShard));
-    MUSTER_RETURN_IF_ERROR(groups->Make(Axis::kReplica));
+  if (mesh.size(kShardAxes) > 1 && mesh.size(kCopyAxes) > 1) {
+    MUSTER_RETURN_IF_ERROR(groups->Make(kShardAxes));
+    MUSTER_RETURN_IF_ERROR(groups->Make(kCopyAxes));
   }
   return groups;
 }
@@ -62,17 +65,17 @@ Communicator& RankGroups::Group(Axes axes) {
   for (const Made& made : made_) {
     if (made.axes == axes) return *made.group;
   }
-  return axes == kDataAxes ? *world_ : Group(kDataAxes);
+  return axes == kGradientAxes ? *world_ : Group(kGradientAxes);
 }
 
 absl::Status RankGroups::MoveToDevices(Moved moved, const MakeDeviceCommunicator& make) {
   const bool slices = moved == Moved::kSlices;
   std::vector<Axes> moving =
-      slices ? std::vector<Axes>{Axis::kShard, Axis::kReplica} : std::vector<Axes>{kDataAxes};
+      slices ? std::vector<Axes>{kShardAxes, kCopyAxes} : std::vector<Axes>{kGradientAxes};
   moving.insert(moving.end(), {Axis::kTensor, Axis::kPipeline});
   for (const Axes axes : moving) {
     // Slices lie in a communicator's memory even where a rank is alone.
-    if (mesh_.size(axes) == 1 && axes != Axis::kShard) continue;
+    if (mesh_.size(axes) == 1 && axes != kShardAxes) continue;
     MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> device, make(Group(axes)));
     const auto made = std::find_if(made_.begin(), made_.end(),
                                    [axes](const Made& one) { return one.axes == axes; });
@@ -93,10 +96,13 @@ CollectiveTraffic RankGroups::traffic(Axes axes) const {
   const auto add = [&sum](const Communicator& group) {
     Add(group.traffic(), sum.sent, sum.received);
   };
-  if (axes == kDataAxes) add(*world_);
+  if (axes == kGradientAxes) add(*world_);
   if (axes == Axis::kPipeline && tied_group_ != nullptr) add(*tied_group_);
   for (const Made& made : made_) {
-    if ((made.axes | axes) == axes) add(*made.group);
+    // Calls within layers are not those of gradients.
+    if ((made.axes | axes) == axes && (made.axes == axes || made.axes != kContext)) {
+      add(*made.group);
+    }
   }
   return sum;
 }

@@ -32,12 +32,12 @@ class RankGroups {
  public:
   // Creates the groups of a round whose ranks have shards by turns, this one's at this position
   // along kStateAxes; a collective call of all ranks. `tensors` are the rank's shares, which say
-  // what stages have in common; with one stage they do not count. FailedPrecondition: the
-  // rank does not have this shard, or a group would not be whole. Otherwise errors are the
-  // communicator's.
+  // what stages have in common; with one stage they do not count. So many neighbouring context
+  // ranks have one shard each. FailedPrecondition: the rank does not have this shard, or a group
+  // would not be whole. Otherwise errors are the communicator's.
   static absl::StatusOr<std::unique_ptr<RankGroups>> Create(
       std::unique_ptr<Communicator> world, const MeshPosition& shard,
-      absl::Span<const TensorSpec> tensors = {});
+      absl::Span<const TensorSpec> tensors = {}, int context_copies = 1);
 
   // The groups along the data axis move these: a rank's gradients of all its tensors, or slices.
   enum class Moved { kWhole, kSlices };
@@ -54,9 +54,9 @@ class RankGroups {
   // collective call of all ranks. Errors are the communicator's.
   absl::Status Make(Axes axes);
   // Returns the communicator of the rank's group along axes that were made; Create makes those of
-  // kDataAxes, of each of these, and of Axis::kTensor and Axis::kPipeline. REQUIRES: the rank is
-  // not alone there, or a single data rank's group along some of kDataAxes is asked for, which is
-  // of this rank alone.
+  // kGradientAxes, of kShardAxes and kCopyAxes, of kContext, Axis::kTensor and Axis::kPipeline.
+  // REQUIRES: the rank is not alone there, or a group along some of kGradientAxes of a rank without
+  // others is asked for, which is of this rank alone.
   Communicator& Group(Axes axes);
   // Returns the same; null if the rank is alone along the axes.
   Communicator* Others(Axes axes) { return mesh_.size(axes) == 1 ? nullptr : &Group(axes); }
@@ -64,8 +64,9 @@ class RankGroups {
   // tensors in common; null if this rank has none.
   Communicator* tied_group() { return tied_group_.get(); }
 
-  // Returns the traffic of the rank in all groups along some of the axes: along kDataAxes with that
-  // in the group of all ranks, along Axis::kPipeline with that of tied_group().
+  // Returns the traffic of the rank in all groups along some of the axes: along kGradientAxes with
+  // that in the group of all ranks and without that in context groups, along Axis::kPipeline with
+  // that of tied_group().
   CollectiveTraffic traffic(Axes axes) const;
   // Returns the records of the rank's calls in each group that has a communicator of its own.
   std::vector<const FlightRecorder*> recorders() const;

@@ -19,7 +19,7 @@ size_t Total(absl::Span<const size_t> counts) {
 }  // namespace
 
 RowExchange::RowExchange(const ShardState& state, const RowExchangeOptions& options)
-    : state_(state), options_(options), shards_(state.shard().size(Axis::kShard)) {
+    : state_(state), options_(options), shards_(state.shard().size(kShardAxes)) {
   for (const SparseTableSpec& table : state.tables().sparse) {
     dims_.push_back(table.dim);
     for (std::vector<RowSum>* sums : {&own_, &owned_, &all_}) sums->emplace_back(table.dim);
@@ -31,10 +31,10 @@ RowExchange::~RowExchange() { Leave(); }
 absl::Status RowExchange::Join(RankGroups& groups) {
   if (dims_.empty()) return absl::OkStatus();
   if (shards_ > 1) {
-    Communicator& group = groups.Group(Axis::kShard);
+    Communicator& group = groups.Group(kShardAxes);
     MUSTER_ASSIGN_OR_RETURN(owners_, group.Split(/*colour=*/0, group.rank()));
   }
-  replicas_ = groups.Others(Axis::kReplica);
+  replicas_ = groups.Others(kCopyAxes);
   return absl::OkStatus();
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 size_t MostParts(const v1::TablesSchema& schema, const MeshPosition& own) {
   size_t most = 0;
-  for (const int rank : own.mesh.Group(0, kModelAxes)) {
+  for (const int rank : own.mesh.Group(0, kPartAxes)) {
     // The rank's own state has been made of the schema.
     const Tables tables = LocalTables(schema, own.Of(rank)).value();
     most = std::max(most, LayoutOfTensors(schema, tables.tensors).value().parts().size());

@@ -60,7 +60,7 @@ absl::Status KeptShard::CheckRoom() const {
                       OffloadedBytes(state_->state_floats(fewest + 1));
   return CheckRoomForNewFiles(
       options_.offload_folder,
-      most - OffloadedBytes(state_->state_floats(state_->shard().size(Axis::kShard))));
+      most - OffloadedBytes(state_->state_floats(state_->shard().size(kShardAxes))));
 }
 
 KeptShard::KeptShard(const v1::TaskOrder& order, const v1::TablesSchema& schema,
@@ -117,6 +117,8 @@ absl::Status KeptShard::Fill(Communicator& communicator, absl::optional<int> sou
   content_ = StateContent::kWhole;
   return absl::OkStatus();
 }
+
+int KeptShard::context_copies() const { return MeshOf(order_->spec()).size(Axis::kContextCopy); }
 
 MeshPosition KeptShard::ShardOfRank(int rank, int ranks) const {
   return {MeshOf(order_->spec(), ranks), rank, kStateAxes};
@@ -224,9 +226,9 @@ std::vector<ShardFile> KeptShard::OwnFiles(const Communicator& communicator,
   }
   ShardFile& file = add(rank);
   const uint32_t blocks = state_->owned_blocks().size();
-  const Mesh mesh = state_->shard().mesh.WithReplicas(static_cast<int>(ranks / shards));
-  for (uint32_t i = mesh.Position(communicator.rank(), Axis::kReplica); i < blocks;
-       i += mesh.size(Axis::kReplica)) {
+  const Mesh mesh = state_->shard().mesh.WithCopies(static_cast<int>(ranks / shards));
+  for (uint32_t i = mesh.Position(communicator.rank(), kCopyAxes); i < blocks;
+       i += mesh.size(kCopyAxes)) {
     if (!state_->owned_blocks()[i].block.repeated) file.blocks.push_back(i);
   }
   for (uint32_t p = rank; p < partitions; p += ranks) file.partitions.push_back(p);

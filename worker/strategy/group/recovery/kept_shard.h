@@ -90,6 +90,8 @@ class KeptShard {
 
   // Makes this rank's shard another one, which is not filled. Errors are OffloadedFloats'.
   absl::Status Divide(const MeshPosition& shard);
+  // Returns how many neighbouring context ranks have the same shard.
+  int context_copies() const;
   // Returns the shard that one of `ranks` ranks of a round has.
   MeshPosition ShardOfRank(int rank, int ranks) const;
   // Returns how the shares of a shard's tensor rank are laid out. InvalidArgument: the schema is

@@ -128,8 +128,8 @@ absl::Status DealRows(Communicator& world, absl::Span<const SparseTable::Row* co
 absl::Status SendFormerShard(Communicator& world, int root, const FormerShard& former,
                              ShardState* source, const ReshardingOptions& options, ShardState& to) {
   const std::vector<ShardLayout::OwnedBlock> blocks =
-      ShardLayout(former.layout, former.shard.size(Axis::kShard))
-          .OwnedBlocks(former.layout, former.shard.at(Axis::kShard));
+      ShardLayout(former.layout, former.shard.size(kShardAxes))
+          .OwnedBlocks(former.layout, former.shard.at(kShardAxes));
   if (blocks.empty()) return absl::OkStatus();
   std::vector<uint64_t> steps(blocks.size());
   if (source != nullptr) {
@@ -160,7 +160,7 @@ absl::Status SendFormerShard(Communicator& world, int root, const FormerShard& f
     }
     MUSTER_RETURN_IF_ERROR(
         world.Run(Broadcast(root, absl::MakeSpan(buffer), options.timeout, "former shards")));
-    if (former.shard.at(kModelAxes) != to.shard().at(kModelAxes)) continue;
+    if (former.shard.at(kPartAxes) != to.shard().at(kPartAxes)) continue;
     const float* next = buffer.data();
     for (const Piece& piece : call) {
       TakePiece(piece, next, steps[piece.block], to.owned_blocks(), values);

@@ -176,7 +176,7 @@ absl::Status ShardRecovery::MakeNewShards(Communicator& world, const RecoveryPla
   ForgetSums();
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<ShardState> state, shard_.MakeState(shard));
   std::vector<DenseLayout> layouts;
-  for (const int rank : shard.mesh.Group(0, kModelAxes)) {
+  for (const int rank : shard.mesh.Group(0, kPartAxes)) {
     MUSTER_ASSIGN_OR_RETURN(DenseLayout layout, shard_.LayoutOf(shard.Of(rank)));
     layouts.push_back(std::move(layout));
   }
@@ -190,7 +190,7 @@ absl::Status ShardRecovery::MakeNewShards(Communicator& world, const RecoveryPla
       sent.push_back(source);
     }
     MUSTER_RETURN_IF_ERROR(SendFormerShard(world, plan.former[coordinate],
-                                           {former, layouts[former.at(kModelAxes)]}, source,
+                                           {former, layouts[former.at(kPartAxes)]}, source,
                                            {.timeout = kTransferTimeout}, *state));
   }
   MUSTER_RETURN_IF_ERROR(SendFormerRows(world, sent, {.timeout = kTransferTimeout}, *state));
@@ -209,7 +209,7 @@ absl::Status ShardRecovery::Recover(Communicator& world, const MeshPosition& sha
                                     absl::FunctionRef<absl::Status(const StepOutcome&)> make_step) {
   Meeting meeting;
   MUSTER_RETURN_IF_ERROR(Exchange(world, meeting));
-  const Mesh mesh = shard.mesh.WithReplicas(world.size() / shard.mesh.world_size());
+  const Mesh mesh = shard.mesh.WithCopies(world.size() / shard.mesh.world_size());
   const absl::StatusOr<RecoveryPlan> plan = PlanRecovery(meeting.holdings, mesh);
   if (!plan.ok()) {
     return absl::InternalError(

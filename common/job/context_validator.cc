@@ -1,0 +1,56 @@
+#include "common/job/context_validator.h"
+
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "common/job/invalid.h"
+#include "common/job/job_road.h"
+#include "common/mesh/job_mesh.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+constexpr absl::string_view kContextField = "parallelism.context";
+constexpr absl::string_view kExchangeField = "parallelism.context_exchange";
+
+}  // namespace
+
+absl::Status ValidateContext(const v1::JobSpec& spec) {
+  const v1::ParallelismSpec::ContextExchange exchange = spec.parallelism().context_exchange();
+  if (!v1::ParallelismSpec::ContextExchange_IsValid(exchange)) {
+    return Invalid(kExchangeField, static_cast<int>(exchange), "it must be RING or GATHER");
+  }
+  const uint32_t ranks = SizeAlong(kContext, spec);
+  if (ranks == 1) {
+    if (exchange == v1::ParallelismSpec::CONTEXT_EXCHANGE_UNSPECIFIED) return absl::OkStatus();
+    return Invalid(kExchangeField, v1::ParallelismSpec::ContextExchange_Name(exchange),
+                   "but parallelism.context is 1, so each rank has all keys and values of its "
+                   "examples: leave it out, or raise parallelism.context");
+  }
+  if (!spec.model().has_transformer()) {
+    return Invalid(kContextField, ranks,
+                   "but only examples of model.transformer are sequences, which ranks can share "
+                   "out: leave it out, and the workers share the examples instead");
+  }
+  if (!TrainsByAllReduce(spec)) {
+    return Invalid(kContextField, ranks,
+                   "but update.dense is PARAMETER_SERVER, on which ranks have whole sequences in "
+                   "this version: take update.dense ALL_REDUCE");
+  }
+  if (const uint32_t tokens = spec.model().transformer().context(); tokens % (2 * ranks) != 0) {
+    return Invalid(kContextField, ranks,
+                   absl::StrCat("but model.transformer.context is ", tokens,
+                                ", of which each rank takes two chunks: take a context that ",
+                                2 * ranks, " divides"));
+  }
+  // Data ranks are there as a whole, or not at all.
+  const uint32_t together = SizeAlong(kModelAxes, spec);
+  if (spec.min_workers() % together == 0) return absl::OkStatus();
+  return Invalid(
+      "min_workers", spec.min_workers(),
+      absl::StrCat("but a data rank of this job is ", together,
+                   " workers, none of which can go on alone: take a multiple of ", together));
+}
+
+}  // namespace muster

@@ -1,0 +1,117 @@
+#include "common/job/context_validator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "common/job/bad_job_for_testing.h"
+#include "common/job/job_validator.h"
+#include "common/job/test_jobs.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Matcher;
+
+// A transformer whose sequences of 24 tokens 2 of 8 workers share out.
+v1::JobSpec ContextJob() {
+  v1::JobSpec spec = AllReduceJob();
+  spec.set_workers(8);
+  spec.set_batch_size(8);
+  spec.mutable_data()->mutable_sequences()->set_path("p");
+  v1::TransformerSpec& transformer = *spec.mutable_model()->mutable_transformer();
+  transformer.set_layers(2);
+  transformer.set_width(48);
+  transformer.set_heads(6);
+  transformer.set_context(24);
+  transformer.set_vocabulary(96);
+  spec.mutable_parallelism()->set_context(2);
+  return spec;
+}
+
+struct GoodContext {
+  const char* name;
+  std::function<void(v1::JobSpec&)> change;
+};
+
+class GoodContextTest : public ::testing::TestWithParam<GoodContext> {};
+
+TEST_P(GoodContextTest, IsAccepted) {
+  v1::JobSpec spec = ContextJob();
+  GetParam().change(spec);
+  EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, GoodContextTest,
+    ::testing::Values(
+        GoodContext{"Alone", [](v1::JobSpec&) {}},
+        GoodContext{"Gathers",
+                    [](v1::JobSpec& s) {
+                      s.mutable_parallelism()->set_context_exchange(v1::ParallelismSpec::GATHER);
+                    }},
+        GoodContext{"WithTensorRanks",
+                    [](v1::JobSpec& s) { s.mutable_parallelism()->set_tensor(2); }},
+        GoodContext{"InAPipeline",
+                    [](v1::JobSpec& s) { s.mutable_parallelism()->set_pipeline(2); }},
+        GoodContext{"UnderZero",
+                    [](v1::JobSpec& s) { s.mutable_parallelism()->mutable_zero()->set_stage(3); }},
+        GoodContext{"GoesOnWithWholeDataRanks", [](v1::JobSpec& s) { s.set_min_workers(2); }}),
+    [](const auto& test) { return test.param.name; });
+
+struct BadContext {
+  const char* name;
+  std::function<void(v1::JobSpec&)> change;
+  Matcher<std::string> message;
+};
+
+class BadContextTest : public ::testing::TestWithParam<BadContext> {};
+
+TEST_P(BadContextTest, IsRefused) {
+  v1::JobSpec spec = ContextJob();
+  GetParam().change(spec);
+  // The job's validator calls this one.
+  for (const absl::Status& status : {ValidateContext(spec), ValidateJob(spec)}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), GetParam().message);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadContextTest,
+    ::testing::Values(
+        BadContext{
+            "AnExchangeOfOneRank",
+            [](v1::JobSpec& s) {
+              s.mutable_parallelism()->set_context(1);
+              s.mutable_parallelism()->set_context_exchange(v1::ParallelismSpec::RING);
+            },
+            AllOf(HasSubstr("parallelism.context_exchange is RING"), HasSubstr("leave it out"))},
+        BadContext{
+            "TokensThatDoNotDivide",
+            [](v1::JobSpec& s) { s.mutable_model()->mutable_transformer()->set_context(22); },
+            AllOf(HasSubstr("parallelism.context is 2"), HasSubstr("that 4 divides"))},
+        BadContext{"Servers",
+                   [](v1::JobSpec& s) {
+                     s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+                     s.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
+                   },
+                   HasSubstr("take update.dense ALL_REDUCE")},
+        BadContext{"HalfADataRank", [](v1::JobSpec& s) { s.set_min_workers(3); },
+                   HasSubstr("take a multiple of 2")}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(ContextValidatorTest, OtherModelsHaveNoSequences) {
+  v1::JobSpec spec = AllReduceJob();
+  spec.mutable_parallelism()->set_context(2);
+  EXPECT_THAT(std::string(ValidateJob(spec).message()),
+              AllOf(HasSubstr("parallelism.context is 2"), HasSubstr("model.transformer")));
+}
+
+}  // namespace
+}  // namespace muster
