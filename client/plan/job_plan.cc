@@ -157,7 +157,7 @@ absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data,
     }
   }
   plan.recompute = CompareRecompute(plan);
-  plan.costs = CostsOfStep(plan.spec, plan.model);
+  plan.costs = CostsOfStep(plan.spec, plan.model, data.document_tokens);
   plan.stages = CompareStages(plan);
 
   const v1::TablesSchema schema = PlannedSchema(plan.spec, plan.model);

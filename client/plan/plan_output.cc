@@ -94,13 +94,21 @@ std::string StagesText(const JobPlan& plan) {
 std::string CostsText(const JobPlan& plan) {
   const StepCosts& costs = plan.costs;
   const std::string item = costs.items_are_tokens ? "token" : "example";
+  const double documents = plan.data.document_tokens;
   std::string text = absl::StrCat(
       "A step: ", FormatCount(costs.items), " ", item, "s, ", Operations(costs.flops()),
       costs.items_are_tokens ? "; a " : "; an ", item, " ", Operations(costs.flops_per_item),
-      costs.items_are_tokens ? " (6 N + 6 L C T, N = " : " (6 N, N = ",
-      FormatCount(costs.multiplied), " that are multiplied)");
+      !costs.items_are_tokens ? " (6 N"
+      : documents > 0         ? " (6 N + 6 L C D"
+                              : " (6 N + 6 L C T",
+      ", N = ", FormatCount(costs.multiplied), " that are multiplied",
+      documents > 0 ? absl::StrCat(", D = ", FormatNumber(documents), " tokens of a document") : "",
+      ")");
   if (costs.recomputed_flops_per_item > 0) {
     absl::StrAppend(&text, ", and ", Operations(costs.recomputed_flops_per_item), " recomputed");
+  }
+  if (plan.data.padding > 0) {
+    absl::StrAppend(&text, "; ", FormatPercent(plan.data.padding), " of the tokens are padding");
   }
   return absl::StrCat(text, "\n");
 }
@@ -288,6 +296,8 @@ std::string PlanJson(const JobPlan& plan) {
       {"flops_per_step", plan.costs.flops()},
       {"flops_per_item", plan.costs.flops_per_item},
       {"recomputed_flops_per_item", plan.costs.recomputed_flops_per_item},
+      {"document_tokens", plan.data.document_tokens},
+      {"padding", plan.data.padding},
       {"traffic_per_step_and_worker", nlohmann::ordered_json::array()},
       {"assumptions", Assumptions(plan)}};
   for (const RecomputePlan& one : plan.recompute) {

@@ -40,6 +40,19 @@ TEST(PlanOutputTest, SaysItInTables) {
   EXPECT_THAT(text, Not(HasSubstr("device")));
 }
 
+TEST(PlanOutputTest, SaysHowLongDocumentsAre) {
+  DataSize data;
+  data.vocabulary = 64;
+  data.document_tokens = 3.5;
+  data.padding = 0.125;
+  const auto plan = PlanJob(Gpt("workers: 2"), data, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_THAT(PlanText(*plan), HasSubstr("(6 N + 6 L C D, N = "));
+  EXPECT_THAT(PlanText(*plan), HasSubstr(", D = 3.5 tokens of a document); 12.5 % of the tokens"));
+  EXPECT_LT(plan->costs.flops_per_item, PlanOf(Gpt("workers: 2"))->costs.flops_per_item);
+  EXPECT_EQ(nlohmann::json::parse(PlanJson(*plan))["document_tokens"], 3.5);
+}
+
 TEST(PlanOutputTest, ShowsTheStagesOfAPipeline) {
   const auto plan = PlanOf(ByAllReduce(
       "workers: 4 micro_batches: 2 parallelism { pipeline: 2 pipeline_layers: [2, 2] }"));

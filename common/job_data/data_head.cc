@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "common/base/status_macros.h"
 #include "common/files/check_is_text.h"
 #include "common/files/open_regular_file.h"
@@ -25,6 +26,8 @@
 #include "common/job/sequence_sources.h"
 #include "common/job_data/csv_head.h"
 #include "common/job_data/job_tokenizer.h"
+#include "common/packing/packing_figures.h"
+#include "common/packing/whole_documents.h"
 #include "common/tokenizer/files/token_file.h"
 #include "common/tokenizer/tokenizer.h"
 #include "proto/job.pb.h"
@@ -38,6 +41,8 @@ constexpr size_t kLibsvmHeadBytes = 64 << 10;
 constexpr size_t kTextHeadBytes = 64 << 10;
 // Bytes read of a text, to know how often its strings come; fewer if many lengths are counted.
 constexpr size_t kCountedBytes = 1 << 20;
+// Documents looked at of a token file, to know how long they are.
+constexpr size_t kCountedDocuments = 1'000'000;
 // Larger files are mapped (common/files/file_content.h): their pages are the system's.
 constexpr uint64_t kMappedFrom = uint64_t{64} << 20;
 
@@ -66,6 +71,69 @@ void NotHere(const std::string& path, DataSize& size) {
   size.assumptions.push_back(absl::StrCat(path, " cannot be read on this machine"));
 }
 
+// Returns the figures of the source's documents in windows; empty: where they end is not known.
+PackingFigures FiguresOf(const v1::SequenceData& source, int64_t context, DataSize& size) {
+  PackingFigures none;
+  if (!IsTokenFileAt(source.path())) return none;
+  const auto file = TokenFile::Open(source.path());
+  if (!file.ok() || (*file)->document_ends().empty()) return none;
+  absl::Span<const uint64_t> ends = (*file)->document_ends();
+  if (ends.size() > kCountedDocuments) {
+    ends = ends.subspan(0, kCountedDocuments);
+    size.assumptions.push_back(absl::StrCat("all documents of ", source.path(), " are like its ",
+                                            "first ", kCountedDocuments));
+  }
+  if (source.packing() != v1::SequenceData::WHOLE_DOCUMENTS) return FiguresOfStream(ends, context);
+  const auto windows = WholeDocuments::Create(ends, context);
+  return windows.ok() ? (*windows)->figures() : none;
+}
+
+bool KeepsDocumentsApart(const v1::SequenceData& source) {
+  return source.packing() == v1::SequenceData::WITHIN_DOCUMENTS ||
+         source.packing() == v1::SequenceData::WHOLE_DOCUMENTS;
+}
+
+// Finds out how long documents are where attention stays within them, by the sources' first
+// weights.
+void ReadDocuments(const v1::JobSpec& spec, DataSize& size) {
+  const auto context = static_cast<int64_t>(spec.model().transformer().context());
+  const std::vector<const v1::SequenceData*> sources = SequenceSources(spec.data());
+  if (context < 1 || !std::any_of(sources.begin(), sources.end(), [](const auto* source) {
+        return KeepsDocumentsApart(*source);
+      })) {
+    return;
+  }
+  double weights = 0, tokens = 0, padding = 0;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const double weight =
+        spec.data().has_mixture() ? spec.data().mixture().sources(static_cast<int>(i)).weight() : 1;
+    weights += weight;
+    if (!KeepsDocumentsApart(*sources[i])) {
+      tokens += weight * static_cast<double>(context);
+      continue;
+    }
+    const PackingFigures figures = FiguresOf(*sources[i], context, size);
+    if (figures.windows == 0) {
+      size.assumptions.push_back(
+          absl::StrCat("attention looks at whole sequences, since the lengths of the documents of ",
+                       sources[i]->path(), " are known only where it is a token file"));
+      return;
+    }
+    tokens += weight * figures.MeanDocument(context);
+    padding += weight * figures.PaddingShare(context);
+  }
+  size.document_tokens = tokens / weights;
+  size.padding = padding / weights;
+}
+
+// Returns the bytes that a task keeps at most to know where documents of a token file are.
+uint64_t IndexBytes(const v1::SequenceData& source, uint64_t context) {
+  if (source.packing() != v1::SequenceData::WHOLE_DOCUMENTS) return 0;
+  const auto file = TokenFile::Open(source.path());
+  if (!file.ok()) return 0;
+  return WholeDocuments::BytesAtMost((*file)->document_ends().size(), (*file)->tokens(), context);
+}
+
 void ReadSequences(const v1::JobSpec& spec, DataLook look, DataSize& size) {
   const std::vector<const v1::SequenceData*> sources = SequenceSources(spec.data());
   if (sources.empty()) return;
@@ -81,8 +149,11 @@ void ReadSequences(const v1::JobSpec& spec, DataLook look, DataSize& size) {
   for (const v1::SequenceData* source : sources) {
     const uint64_t bytes = BytesAt(source->path());
     if (bytes == 0) return NotHere(source->path(), size);
-    if (bytes < kMappedFrom || !IsTokenFileAt(source->path())) size.bytes += bytes;
+    const bool is_token_file = IsTokenFileAt(source->path());
+    if (bytes < kMappedFrom || !is_token_file) size.bytes += bytes;
+    if (is_token_file) size.bytes += IndexBytes(*source, spec.model().transformer().context());
   }
+  if (look == DataLook::kThorough) ReadDocuments(spec, size);
 }
 
 // Returns empty if the file cannot be read.

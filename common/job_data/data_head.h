@@ -13,7 +13,8 @@ class JobSpec;
 // Returns SizeOfData of the job's data, corrected by the beginnings and lengths of its files if
 // they are on this machine: the tokenizer's vocabulary, pixels and number of images, examples of a
 // text file by the length of its first lines, how a text's first MiB repeats the strings that the
-// model looks up. What cannot be read stays an assumption, with the reason.
+// model looks up, how long the documents of token files are. What cannot be read stays an
+// assumption, with the reason.
 //
 // A task takes a kCheap look at its own data, to keep its memory for other things: kCheap takes a
 // transformer's vocabulary from the specification, if that has one, and counts no strings: at the

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/tokenizer/bpe/bpe_json.h"
 #include "common/tokenizer/bpe/bpe_tokenizer.h"
+#include "common/tokenizer/bpe/byte_tokenizer.h"
 #include "common/tokenizer/files/open_tokenizer.h"
 #include "common/tokenizer/files/token_file.h"
 #include "gmock/gmock.h"
@@ -99,6 +100,53 @@ TEST(DataHeadTest, CountsHowATextRepeatsItself) {
   spec.mutable_data()->mutable_text()->set_path(Write("long", std::string(3 << 20, 'a')));
   EXPECT_EQ(ReadDataHead(spec).repeats[0], (std::map<uint64_t, uint64_t>{{1 << 20, 1}}));
   EXPECT_THAT(ReadDataHead(spec).assumptions, ElementsAre(HasSubstr("first 1024 KiB")));
+}
+
+// Documents of 5, 3 and 9 tokens in sequences of 4, of which the stream has 4.
+TEST(DataHeadTest, KnowsHowLongTheDocumentsOfATokenFileAre) {
+  const ByteTokenizer tokenizer;
+  const std::string path = absl::StrCat(::testing::TempDir(), "/documents.tokens");
+  auto writer = TokenFileWriter::Create(path, tokenizer, Replace::kFiles);
+  ASSERT_TRUE(writer.ok());
+  for (const char* text : {"abcde", "fgh", "ijklmnopq"}) {
+    ASSERT_TRUE((*writer)->AddDocument(text).ok());
+  }
+  ASSERT_TRUE((*writer)->Finish().ok());
+  v1::JobSpec spec;
+  spec.mutable_model()->mutable_transformer()->set_context(4);
+  v1::SequenceData& sequences = *spec.mutable_data()->mutable_sequences();
+  sequences.set_path(path);
+  EXPECT_EQ(ReadDataHead(spec).document_tokens, 0);
+  const uint64_t stream_bytes = ReadDataHead(spec).bytes;
+  sequences.set_packing(v1::SequenceData::WITHIN_DOCUMENTS);
+  // Parts of 4; of 1 and 3; of 4; of 4.
+  EXPECT_DOUBLE_EQ(ReadDataHead(spec).document_tokens, (3 * 16 + 1 + 9) / 16.0);
+  EXPECT_EQ(ReadDataHead(spec).padding, 0);
+  EXPECT_EQ(ReadDataHead(spec, DataLook::kCheap).document_tokens, 0);
+  EXPECT_THAT(ReadDataHead(spec).assumptions, IsEmpty());
+  // Places of 4; of 2 and two of padding; of 4 and 4.
+  sequences.set_packing(v1::SequenceData::WHOLE_DOCUMENTS);
+  const DataSize whole = ReadDataHead(spec);
+  EXPECT_DOUBLE_EQ(whole.document_tokens, (3 * 16 + 4 + 2) / 16.0);
+  EXPECT_DOUBLE_EQ(whole.padding, 2.0 / 16);
+  EXPECT_GT(whole.bytes, stream_bytes);
+
+  v1::JobSpec mixed = spec;
+  v1::MixtureData& mixture = *mixed.mutable_data()->mutable_mixture();
+  for (const auto packing :
+       {v1::SequenceData::WHOLE_DOCUMENTS, v1::SequenceData::ACROSS_DOCUMENTS}) {
+    v1::MixtureSource& source = *mixture.add_sources();
+    source.mutable_sequences()->set_path(path);
+    source.mutable_sequences()->set_packing(packing);
+    source.set_weight(packing == v1::SequenceData::WHOLE_DOCUMENTS ? 3 : 1);
+  }
+  EXPECT_DOUBLE_EQ(ReadDataHead(mixed).document_tokens, (3 * whole.document_tokens + 4) / 4);
+  EXPECT_DOUBLE_EQ(ReadDataHead(mixed).padding, 0.75 * whole.padding);
+
+  sequences.set_path(Write("no_tokens", "some text"));
+  EXPECT_EQ(ReadDataHead(spec).document_tokens, 0);
+  EXPECT_THAT(ReadDataHead(spec).assumptions,
+              ElementsAre(HasSubstr("attention looks at whole sequences")));
 }
 
 TEST(DataHeadTest, KnowsSequencesOfBytes) {

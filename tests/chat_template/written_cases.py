@@ -164,6 +164,62 @@ TEMPLATES = {
     {% endif %}
 {% endfor %}
 """,
+    # Functions are told with the system's words, which there always are; results of one kind share a turn.
+    "functions": """{%- if tools %}
+    {{- '<s>system\\n' }}
+    {%- if messages[0]['role'] == 'system' %}
+        {{- messages[0]['content'] }}
+    {%- else %}
+        {{- 'You are a helpful assistant.' }}
+    {%- endif %}
+    {{- "\\n\\n# Functions\\n<functions>" }}
+    {%- for tool in tools %}
+        {{- "\\n" }}
+        {{- tool | tojson }}
+    {%- endfor %}
+    {{- "\\n</functions>\\nCall with {\\"name\\": <name>, \\"arguments\\": <object>}<e>\\n" }}
+{%- else %}
+    {%- if messages[0]['role'] == 'system' %}
+        {{- '<s>system\\n' + messages[0]['content'] + '<e>\\n' }}
+    {%- else %}
+        {{- '<s>system\\nYou are a helpful assistant.<e>\\n' }}
+    {%- endif %}
+{%- endif %}
+{%- for message in messages %}
+    {%- if (message.role == "user") or (message.role == "system" and not loop.first) or (message.role == "assistant" and not message.tool_calls) %}
+        {{- '<s>' + message.role + '\\n' + message.content + '<e>' + '\\n' }}
+    {%- elif message.role == "assistant" %}
+        {{- '<s>' + message.role }}
+        {%- if message.content %}
+            {{- '\\n' + message.content }}
+        {%- endif %}
+        {%- for call in message.tool_calls %}
+            {%- if call.function is defined %}
+                {%- set call = call.function %}
+            {%- endif %}
+            {{- '\\n<call>\\n{"name": "' }}
+            {{- call.name }}
+            {{- '", "arguments": ' }}
+            {{- call.arguments | tojson }}
+            {{- '}\\n</call>' }}
+        {%- endfor %}
+        {{- '<e>\\n' }}
+    {%- elif message.role == "tool" %}
+        {%- if (loop.index0 == 0) or (messages[loop.index0 - 1].role != "tool") %}
+            {{- '<s>user' }}
+        {%- endif %}
+        {{- '\\n<result>\\n' }}
+        {{- message.content }}
+        {{- '\\n</result>' }}
+        {%- if loop.last or (messages[loop.index0 + 1].role != "tool") %}
+            {{- '<e>\\n' }}
+        {%- endif %}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<s>assistant\\n' }}
+{%- endif %}
+""",
     # A macro that calls itself for types within types.
     "macros": """{%- macro type_of(spec, mark="?") %}
     {%- set names = {"string": "str", "number": "float", "integer": "int", "boolean": "bool"} %}

@@ -16,7 +16,8 @@ class JobSpec;
 // addition and a multiplication are two. With N parameters that are multiplied with (biases, norms
 // and looked-up rows are not): 6 N per example, of which 2 N forward; of a transformer per token,
 // and 6 L C T for attention's causal half (Chowdhery et al., "PaLM", 2022, appendix B, whose 12 L C
-// T counts all of it).
+// T counts all of it). Where attention stays within documents, their mean length (DataSize) stands
+// for the T of attention.
 struct StepCosts {
   uint64_t multiplied = 0;
   // What a rate is counted in: tokens of a transformer's batch, or its examples.
@@ -29,10 +30,13 @@ struct StepCosts {
   double flops() const { return flops_per_item * static_cast<double>(items); }
 };
 
-StepCosts CostsOfStep(const v1::JobSpec& spec, const ModelSize& model);
+// `document_tokens` is DataSize's.
+StepCosts CostsOfStep(const v1::JobSpec& spec, const ModelSize& model, double document_tokens = 0);
 
-// Returns the operations of one block that backward makes again, per token.
-double RecomputedOfBlock(const v1::ComputeSpec& compute, const TransformerSize& size);
+// Returns the operations of one block that backward makes again, per token, where attention looks
+// at so many tokens.
+double RecomputedOfBlock(const v1::ComputeSpec& compute, const TransformerSize& size,
+                         double attended);
 
 }  // namespace muster
 

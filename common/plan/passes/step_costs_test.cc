@@ -33,6 +33,14 @@ TEST(StepCostsTest, CountsSixTimesTheParametersAndAttention) {
   EXPECT_EQ(costs.recomputed_flops_per_item, 0);
 }
 
+TEST(StepCostsTest, AttentionStaysWithinDocuments) {
+  const v1::JobSpec spec = Gpt2("compute { recompute: SELECTIVE }");
+  const StepCosts whole = CostsOfStep(spec, SizeOf(spec)),
+                  apart = CostsOfStep(spec, SizeOf(spec), 64);
+  EXPECT_DOUBLE_EQ(whole.flops_per_item - apart.flops_per_item, 6.0 * 12 * 768 * (1024 - 64));
+  EXPECT_DOUBLE_EQ(apart.recomputed_flops_per_item, 2.0 * 12 * 768 * 64);
+}
+
 TEST(StepCostsTest, CountsWhatIsMadeAgain) {
   const v1::JobSpec selective = Gpt2("compute { recompute: SELECTIVE }");
   EXPECT_DOUBLE_EQ(CostsOfStep(selective, SizeOf(selective)).recomputed_flops_per_item,

@@ -39,9 +39,10 @@ void AddTransformer(const v1::JobSpec& spec, const TransformerSize& size,
   const uint64_t sequences = LargestMicroBatch(spec);
   const auto tokens = static_cast<double>(TokensOf(size, sequences));
   const auto C = static_cast<double>(size.C);
-  const double attention = 2 * C * static_cast<double>(size.T);
+  const auto T = static_cast<double>(size.T);
+  const double attention = 2 * C * T;
   const double products = 2 * C * static_cast<double>(size.Q + size.C + size.U + size.F);
-  const double again = RecomputedOfBlock(spec.compute(), size);
+  const double again = RecomputedOfBlock(spec.compute(), size, T);
   ActivationRequest request = ActivationRequestOf(size, sequences, spec.compute());
   request.split_backward = ShapeOfStages(spec).order == StageOrder::kZeroBubble;
   const double kept = static_cast<double>(ActivationLayout(request).bytes().kept);

@@ -36,6 +36,12 @@ struct DataSize {
   // How strings of 1, 2, … bytes repeat themselves in the text, as far as it was looked at: so many
   // different strings (second) come so many times (first). Empty: not known.
   std::vector<std::map<uint64_t, uint64_t>> repeats;
+  // The mean, over the tokens of all sequences, of the length of the token's document within its
+  // sequence: so many tokens attention looks at where it stays within documents. 0: not known, or
+  // it does not.
+  double document_tokens = 0;
+  // The share of sequences that is padding.
+  double padding = 0;
   // Bytes that each task keeps of the data while it trains.
   uint64_t bytes = 0;
   // What was taken for granted because the data was not looked at, each a clause for people.

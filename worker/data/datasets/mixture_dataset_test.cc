@@ -89,11 +89,12 @@ TEST_F(MixtureDatasetTest, SourcesMayKeepTheirDocumentsApartOrNot) {
   std::vector<MixtureDataset::Source> sources;
   sources.push_back({"across", open(SequenceOptions::Packing::kAcrossDocuments)});
   sources.push_back({"within", open(SequenceOptions::Packing::kWithinDocuments)});
+  sources.push_back({"whole", open(SequenceOptions::Packing::kWholeDocuments)});
   const auto dataset = MixtureDataset::Create(std::move(sources), 0).value();
   Batch batch;
-  ASSERT_TRUE(dataset->Read({{0, 1}}, batch).ok());
-  EXPECT_THAT(batch.positions, ElementsAre(0, 1, 2, 3, 0, 1, 0, 1));
-  EXPECT_THAT(batch.labels, ElementsAre('b', 'c', 'd', 'e', 'b', -1, 'd', 'e'));
+  ASSERT_TRUE(dataset->Read({{0, 1, 2}}, batch).ok());
+  EXPECT_THAT(batch.positions, ElementsAre(0, 1, 2, 3, 0, 1, 0, 1, 0, 0, 1, 0));
+  EXPECT_THAT(batch.labels, ElementsAre('b', 'c', 'd', 'e', 'b', -1, 'd', 'e', 'b', 'd', 'e', -1));
   ASSERT_TRUE(dataset->Read({{0}}, batch).ok());
   EXPECT_TRUE(batch.positions.empty());
 }

@@ -81,6 +81,9 @@ absl::StatusOr<std::unique_ptr<const Dataset>> OpenSequences(const v1::SequenceD
   if (sequences.packing() == v1::SequenceData::WITHIN_DOCUMENTS) {
     options.packing = SequenceOptions::Packing::kWithinDocuments;
   }
+  if (sequences.packing() == v1::SequenceData::WHOLE_DOCUMENTS) {
+    options.packing = SequenceOptions::Packing::kWholeDocuments;
+  }
   return SequenceDataset::Create(options);
 }
 

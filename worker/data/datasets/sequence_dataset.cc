@@ -28,11 +28,13 @@ std::vector<int32_t> BytesByToken(const Tokenizer& tokenizer) {
 }
 
 // Returns the fingerprint of data of which it matters where documents end.
-uint64_t WithDocuments(uint64_t tokens, uint64_t documents) {
+uint64_t WithDocuments(uint64_t tokens, uint64_t documents, SequenceOptions::Packing packing) {
+  if (packing == SequenceOptions::Packing::kAcrossDocuments) return tokens;
   FingerprintStream fingerprint;
   fingerprint.Add(&tokens, sizeof(tokens));
   fingerprint.Add(&documents, sizeof(documents));
-  return fingerprint.Finish();
+  const uint64_t within = fingerprint.Finish();
+  return packing == SequenceOptions::Packing::kWithinDocuments ? within : MixBits(within);
 }
 
 }  // namespace
@@ -45,7 +47,7 @@ absl::StatusOr<std::unique_ptr<const SequenceDataset>> SequenceDataset::Create(
         "1: data.sequences goes with a model that has a context, such as transformer"));
   }
   auto dataset = absl::WrapUnique(new SequenceDataset());
-  dataset->within_documents_ = options.packing == SequenceOptions::Packing::kWithinDocuments;
+  dataset->packing_ = options.packing;
   std::unique_ptr<const Tokenizer> of_text;
   if (IsTokenFileAt(options.path)) {
     MUSTER_RETURN_IF_ERROR(dataset->OpenTokens(options));
@@ -59,6 +61,10 @@ absl::StatusOr<std::unique_ptr<const SequenceDataset>> SequenceDataset::Create(
   const auto tokens = static_cast<int64_t>(dataset->TokenCount());
   DatasetInfo& info = dataset->info_;
   info.examples = (tokens - 1) / options.context;
+  if (options.packing == SequenceOptions::Packing::kWholeDocuments) {
+    MUSTER_RETURN_IF_ERROR(dataset->DivideWhole(options));
+    info.examples = dataset->windows_->windows();
+  }
   if (info.examples < 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "Data '", options.path, "' has ", tokens, " tokens; one example of context ",
@@ -82,10 +88,7 @@ absl::Status SequenceDataset::OpenTokens(const SequenceOptions& options) {
   }
   MUSTER_ASSIGN_OR_RETURN(file_, TokenFile::Open(options.path));
   document_ends_ = file_->document_ends();
-  fingerprint_ = file_->fingerprint();
-  if (within_documents_) {
-    fingerprint_ = WithDocuments(fingerprint_, file_->documents_fingerprint());
-  }
+  fingerprint_ = WithDocuments(file_->fingerprint(), file_->documents_fingerprint(), packing_);
   return absl::OkStatus();
 }
 
@@ -118,13 +121,11 @@ absl::Status SequenceDataset::EncodeText(const std::string& path, const Tokenize
                       checksums_.size() * sizeof(uint64_t)};
   encoded_ = std::make_unique<const CheckedTokens>(
       layout, absl::StrCat("the memory with the tokens of ", path));
-  fingerprint_ =
-      TokensFingerprint(tokenizer.json(), static_cast<int64_t>(encoded_->size()), checksums_);
-  if (within_documents_) {
-    fingerprint_ =
-        WithDocuments(fingerprint_, Fingerprint({reinterpret_cast<const char*>(text_ends_.data()),
-                                                 text_ends_.size() * sizeof(uint64_t)}));
-  }
+  fingerprint_ = WithDocuments(
+      TokensFingerprint(tokenizer.json(), static_cast<int64_t>(encoded_->size()), checksums_),
+      Fingerprint(
+          {reinterpret_cast<const char*>(text_ends_.data()), text_ends_.size() * sizeof(uint64_t)}),
+      packing_);
   return absl::OkStatus();
 }
 
@@ -137,14 +138,48 @@ absl::Status SequenceDataset::ReadTokens(uint64_t first, uint64_t count,
   return file_ != nullptr ? file_->Read(first, count, out) : encoded_->Read(first, count, out);
 }
 
-absl::Status SequenceDataset::DropUntrained(uint64_t first, Batch& batch) const {
+absl::Status SequenceDataset::DivideWhole(const SequenceOptions& options) {
+  if (document_ends_.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "The token file '", options.path, "' does not say where documents end, as data.sequences.",
+        "packing WHOLE_DOCUMENTS needs it to; make the file anew with `muster data tokenize`, or ",
+        "take WITHIN_DOCUMENTS"));
+  }
+  MUSTER_ASSIGN_OR_RETURN(windows_, WholeDocuments::Create(document_ends_, options.context));
+  if (windows_->windows() > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("No document of '", options.path,
+                                                 "' has two tokens: there is nothing to learn; ",
+                                                 "take more text, or packing WITHIN_DOCUMENTS"));
+}
+
+absl::Status SequenceDataset::ReadLabelled(uint64_t first, int64_t count, Batch& batch) const {
+  MUSTER_RETURN_IF_ERROR(ReadTokens(first, count + 1, batch.tokens));
+  batch.labels.insert(batch.labels.end(), batch.tokens.end() - count, batch.tokens.end());
+  batch.tokens.pop_back();
   if (file_ == nullptr || !file_->has_trained_bits()) return absl::OkStatus();
   std::vector<uint8_t> trained;
-  MUSTER_RETURN_IF_ERROR(file_->ReadTrained(first + 1, info_.context, trained));
-  int32_t* const labels = batch.labels.data() + batch.labels.size() - info_.context;
-  for (int64_t t = 0; t < info_.context; ++t) {
+  MUSTER_RETURN_IF_ERROR(file_->ReadTrained(first + 1, count, trained));
+  int32_t* const labels = batch.labels.data() + batch.labels.size() - count;
+  for (int64_t t = 0; t < count; ++t) {
     if (trained[t] == 0) labels[t] = -1;
   }
+  return absl::OkStatus();
+}
+
+absl::Status SequenceDataset::ReadWindow(int64_t window, std::vector<WholeDocuments::Piece>& pieces,
+                                         Batch& batch) const {
+  windows_->PiecesOf(window, pieces);
+  int64_t padding = info_.context;
+  for (const WholeDocuments::Piece& piece : pieces) {
+    MUSTER_RETURN_IF_ERROR(ReadLabelled(piece.first, piece.count, batch));
+    for (int32_t position = 0; position < piece.count; ++position) {
+      batch.positions.push_back(position);
+    }
+    padding -= piece.count;
+  }
+  batch.tokens.insert(batch.tokens.end(), padding, end_of_text_.value_or(0));
+  batch.labels.insert(batch.labels.end(), padding, -1);
+  batch.positions.insert(batch.positions.end(), padding, 0);
   return absl::OkStatus();
 }
 
@@ -170,12 +205,16 @@ absl::Status SequenceDataset::Read(absl::Span<const int64_t> indices, Batch& bat
   const int64_t T = info_.context;
   batch.tokens.reserve(indices.size() * T + 1);
   batch.labels.reserve(indices.size() * T);
+  std::vector<WholeDocuments::Piece> pieces;
   for (const int64_t index : indices) {
-    MUSTER_RETURN_IF_ERROR(ReadTokens(index * T, T + 1, batch.tokens));
-    batch.labels.insert(batch.labels.end(), batch.tokens.end() - T, batch.tokens.end());
-    batch.tokens.pop_back();
-    MUSTER_RETURN_IF_ERROR(DropUntrained(index * T, batch));
-    if (within_documents_) KeepWithinDocuments(index * T, batch);
+    if (windows_ != nullptr) {
+      MUSTER_RETURN_IF_ERROR(ReadWindow(index, pieces, batch));
+      continue;
+    }
+    MUSTER_RETURN_IF_ERROR(ReadLabelled(index * T, T, batch));
+    if (packing_ == SequenceOptions::Packing::kWithinDocuments) {
+      KeepWithinDocuments(index * T, batch);
+    }
   }
   return absl::OkStatus();
 }

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/packing/whole_documents.h"
 #include "common/tokenizer/files/token_array.h"
 #include "common/tokenizer/files/token_file.h"
 #include "common/tokenizer/tokenizer.h"
@@ -26,7 +27,7 @@ struct SequenceOptions {
   // Tokens per example; at least 1.
   int64_t context = 0;
   // Says whether the documents that share an example see one another (v1::SequenceData::Packing).
-  enum class Packing { kAcrossDocuments, kWithinDocuments };
+  enum class Packing { kAcrossDocuments, kWithinDocuments, kWholeDocuments };
   Packing packing = Packing::kAcrossDocuments;
 };
 
@@ -41,6 +42,10 @@ struct SequenceOptions {
 // its own. A text file is a document; a token file says where documents end, or else one ends with
 // each end-of-text.
 //
+// With whole documents, an example is a window of common/packing/whole_documents.h instead, whose
+// documents do not see one another either. Tokens that fill it up are the end-of-text, or else 0:
+// documents of one token each, without a label.
+//
 // Text is encoded when it is opened, and held in 1, 2 or 4 bytes per token; a token file is mapped.
 // A text and its token file are the same data, with the same fingerprint; within documents, unless
 // the token file does not say where they end.
@@ -49,7 +54,8 @@ class SequenceDataset final : public Dataset {
   // NotFound: the data or the tokenizer is missing. InvalidArgument: there are too few tokens for
   // one example; a file is damaged, of a newer format, of an unknown kind, or no text
   // (common/files/check_is_text.h); a token file came with a tokenizer or lies in a folder of text;
-  // or `context` is less than 1. DataLoss: a token file is damaged.
+  // or `context` is less than 1, or documents are to be whole and the token file does not say where
+  // they end. DataLoss: a token file is damaged.
   static absl::StatusOr<std::unique_ptr<const SequenceDataset>> Create(
       const SequenceOptions& options);
 
@@ -64,23 +70,30 @@ class SequenceDataset final : public Dataset {
   // Each of these reads the data and sets the fingerprint.
   absl::Status EncodeText(const std::string& path, const Tokenizer& tokenizer);
   absl::Status OpenTokens(const SequenceOptions& options);
+  // Makes the windows of whole documents.
+  absl::Status DivideWhole(const SequenceOptions& options);
   uint64_t TokenCount() const;
   absl::Status ReadTokens(uint64_t first, uint64_t count, std::vector<int32_t>& out) const;
-  // Takes the labels of tokens that are not to be learned from those of the batch's last example,
-  // whose first token is `first`.
-  absl::Status DropUntrained(uint64_t first, Batch& batch) const;
+  // Appends the tokens [first, first + count) and, as labels, those after each of them that are to
+  // be learned.
+  absl::Status ReadLabelled(uint64_t first, int64_t count, Batch& batch) const;
   // Adds the positions of the batch's last example, and takes labels of other documents from it.
   void KeepWithinDocuments(uint64_t first, Batch& batch) const;
+  // Appends a window of whole documents, using `pieces` as memory.
+  absl::Status ReadWindow(int64_t window, std::vector<WholeDocuments::Piece>& pieces,
+                          Batch& batch) const;
 
   // All const after Create. Holds either a token file, or tokens encoded here and their checksums.
   std::unique_ptr<const TokenFile> file_;
   std::string packed_;
   std::vector<uint64_t> checksums_;
   std::unique_ptr<const CheckedTokens> encoded_;
-  bool within_documents_ = false;
+  SequenceOptions::Packing packing_ = SequenceOptions::Packing::kAcrossDocuments;
   // TokenFile::document_ends, of the file or of the texts encoded here (`text_ends_`).
   absl::Span<const uint64_t> document_ends_;
   std::vector<uint64_t> text_ends_;
+  // Null unless documents are whole.
+  std::unique_ptr<const WholeDocuments> windows_;
   // The token that ends documents.
   std::optional<int32_t> end_of_text_;
   DatasetInfo info_;

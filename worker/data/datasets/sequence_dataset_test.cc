@@ -5,7 +5,10 @@
 #include <fstream>
 #include <iterator>
 #include <numeric>
+#include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +22,7 @@
 #include "gtest/gtest.h"
 #include "worker/data/batch.h"
 #include "worker/data/parsing/temp_files_for_testing.h"
+#include "worker/data/sampling/sampler.h"
 #include "worker/data/shared_data_for_testing.h"
 
 namespace muster {
@@ -289,6 +293,141 @@ TEST(SequenceDatasetTest, TokensThatAreNotToBeLearnedAreNoLabels) {
   const Batch within = AllOf(*Open({path, "", 3, kWithin}));
   EXPECT_THAT(within.labels, ElementsAre(-1, 'a', 'b', 'c', -1, -1, 'a', 'b', 'c'));
   EXPECT_THAT(within.positions, ElementsAre(0, 1, 2, 0, 1, 0, 0, 1, 2));
+}
+
+constexpr auto kWhole = SequenceOptions::Packing::kWholeDocuments;
+
+TEST(SequenceDatasetTest, WholeDocumentsShareWindowsWithPadding) {
+  const TempFolder texts;
+  texts.Write("1", "abcdefgh");
+  texts.Write("2", "ijk");
+  texts.Write("3", "lm");
+  texts.Write("4", "nopq");
+  const auto dataset = Open({texts.path(), "", 4, kWhole});
+  ASSERT_EQ(dataset->info().examples, 4);
+  const Batch batch = AllOf(*dataset);
+  const std::string padding(3, '\0');
+  EXPECT_EQ(std::string(batch.tokens.begin(), batch.tokens.end()),
+            "abcd"
+            "efgl"
+            "ij" +
+                padding.substr(0, 2) + "nop" + padding.substr(0, 1));
+  EXPECT_THAT(batch.positions, ElementsAre(0, 1, 2, 3, 0, 1, 2, 0, 0, 1, 0, 0, 0, 1, 2, 0));
+  EXPECT_THAT(batch.labels, ElementsAre('b', 'c', 'd', 'e', 'f', 'g', 'h', 'm', 'j', 'k', -1, -1,
+                                        'o', 'p', 'q', -1));
+  EXPECT_NE(dataset->fingerprint(), Open({texts.path(), "", 4, kWithin})->fingerprint());
+}
+
+TEST(SequenceDatasetTest, WholeDocumentsOfATextAndItsTokenFileAreTheSame) {
+  const std::vector<std::string> documents = {"some words are here", "or", "there are some words"};
+  const TempFolder folder;
+  const std::string name = TokenizerFile(folder);
+  const TempFolder texts;
+  for (size_t i = 0; i < documents.size(); ++i) texts.Write(absl::StrCat(i), documents[i]);
+  const auto tokenizer = OpenTokenizer(name);
+  ASSERT_TRUE(tokenizer.ok());
+  const auto text = Open({texts.path(), name, 3, kWhole});
+  const auto tokens = Open({TokenFileOf(folder, **tokenizer, documents), "", 3, kWhole});
+  EXPECT_EQ(text->fingerprint(), tokens->fingerprint());
+  const Batch of_text = AllOf(*text), of_file = AllOf(*tokens);
+  EXPECT_EQ(of_text.tokens, of_file.tokens);
+  EXPECT_EQ(of_text.labels, of_file.labels);
+  EXPECT_EQ(of_text.positions, of_file.positions);
+  // Padding is the end-of-text where there is one.
+  for (size_t i = 0; i < of_text.tokens.size(); ++i) {
+    const bool starts_nothing = of_text.labels[i] == -1 && of_text.positions[i] == 0;
+    EXPECT_EQ(starts_nothing, of_text.tokens[i] == (*tokenizer)->end_of_text()) << i;
+  }
+}
+
+// What a model learns from an example: the tokens before each label in its document, and the label.
+std::multiset<std::vector<int32_t>> LessonsOf(const Batch& batch, int64_t context) {
+  std::multiset<std::vector<int32_t>> learned;
+  for (size_t i = 0; i < batch.tokens.size(); ++i) {
+    EXPECT_LT(batch.positions[i], context);
+    if (batch.labels[i] == -1) continue;
+    const auto end = batch.tokens.begin() + static_cast<ptrdiff_t>(i) + 1;
+    std::vector<int32_t> lesson(end - batch.positions[i] - 1, end);
+    lesson.push_back(batch.labels[i]);
+    learned.insert(std::move(lesson));
+  }
+  return learned;
+}
+
+// Any data ranks that go on with one another's clocks, 1 -> 3 -> 2, read the very examples of one;
+// in an epoch each token is learned once, from the document's tokens before it.
+TEST(SequenceDatasetTest, AnEpochOfWholeDocumentsLearnsEveryTokenOnceForAnyDataRanks) {
+  std::mt19937 random(11);
+  const ByteTokenizer tokenizer;
+  for (int round = 0; round < 30; ++round) {
+    SCOPED_TRACE(round);
+    const TempFolder folder;
+    const std::string path = folder.path() + "/t.tokens";
+    auto writer = TokenFileWriter::Create(path, tokenizer);
+    ASSERT_TRUE(writer.ok());
+    const auto context = static_cast<int64_t>(2 + random() % 12);
+    std::multiset<std::vector<int32_t>> expected;
+    for (int document = 0; document < 60; ++document) {
+      std::vector<int32_t> tokens;
+      std::vector<uint8_t> trained;
+      for (uint32_t part = 0, parts = 1 + random() % 3; part < parts; ++part) {
+        const bool learned = random() % 3 > 0;
+        std::vector<int32_t> some(1 + random() % 9);
+        for (int32_t& token : some) token = static_cast<int32_t>(random() % 256);
+        const Trained mark = learned ? Trained::kYes : Trained::kNo;
+        ASSERT_TRUE((*writer)->AddTokens(some, mark, some.size()).ok());
+        tokens.insert(tokens.end(), some.begin(), some.end());
+        trained.resize(tokens.size(), learned ? 1 : 0);
+      }
+      ASSERT_TRUE((*writer)->EndDocument().ok());
+      for (size_t i = 1; i < tokens.size(); ++i) {
+        if (trained[i] == 0) continue;
+        const auto begin = tokens.begin() + static_cast<ptrdiff_t>((i - 1) / context * context);
+        expected.insert({begin, tokens.begin() + static_cast<ptrdiff_t>(i) + 1});
+      }
+    }
+    ASSERT_TRUE((*writer)->Finish().ok());
+    const auto dataset = Open({path, "", context, kWhole});
+    const int64_t examples = dataset->info().examples;
+    std::vector<int64_t> seen;
+    int64_t clock = 0;
+    for (const int64_t ranks : {1, 3, 2}) {
+      const auto sampler = Sampler::Create(
+          {.seed = 9, .data_ranks = ranks, .batch_size = 3, .training_examples = examples});
+      ASSERT_TRUE(sampler.ok()) << sampler.status();
+      const int64_t until = ranks == 2 ? (examples + 2) / 3 : clock + 4;
+      std::vector<int64_t> share;
+      for (; clock < until; ++clock) {
+        for (int64_t rank = 0; rank < ranks; ++rank) {
+          (*sampler)->MicroBatchExamples(clock, rank, 0, share);
+          seen.insert(seen.end(), share.begin(), share.end());
+        }
+      }
+    }
+    ASSERT_GE(static_cast<int64_t>(seen.size()), examples);
+    // The last batch goes on with the next epoch.
+    seen.resize(examples);
+    Batch batch;
+    ASSERT_TRUE(dataset->Read(seen, batch).ok());
+    EXPECT_EQ(LessonsOf(batch, context), expected);
+  }
+}
+
+TEST(SequenceDatasetTest, WholeDocumentsWantTheirEndsAndSomethingToLearn) {
+  const TempFolder folder;
+  const ByteTokenizer tokenizer;
+  const std::string path = TokenFileOf(folder, tokenizer, {"ab", "cd"});
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(file), {});
+  bytes.resize(bytes.size() - 2 * sizeof(uint64_t));
+  bytes[8] = 1;
+  std::fill(bytes.begin() + 56, bytes.begin() + 120, '\0');
+  const uint64_t checksum = Fingerprint(absl::string_view(bytes).substr(0, 120));
+  std::memcpy(bytes.data() + 120, &checksum, sizeof(checksum));
+  EXPECT_THAT(Message({folder.Write("old.tokens", bytes), "", 3, kWhole}),
+              HasSubstr("does not say where documents end"));
+  EXPECT_THAT(Message({TokenFileOf(folder, tokenizer, {"a", "b", "c", "d"}), "", 2, kWhole}),
+              HasSubstr("has two tokens"));
 }
 
 TEST(SequenceDatasetTest, ATokenFileAmongTextsIsRefusedByItsName) {
