@@ -8,9 +8,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
 #include "common/files/parse_json.h"
+#include "common/text/dump_json.h"
 #include "common/text/printable.h"
 
 namespace muster {
@@ -110,7 +112,9 @@ absl::StatusOr<ModelChatTemplate> ModelChatTemplate::Open(const std::string& fol
     return absl::Status(parsed.status().code(),
                         absl::StrCat(origin, ": ", std::string(parsed.status().message())));
   }
-  return ModelChatTemplate(*std::move(parsed), TokensIn(config));
+  nlohmann::ordered_json tokens = TokensIn(config);
+  const uint64_t fingerprint = Fingerprint(text, Fingerprint(DumpJson(tokens)));
+  return ModelChatTemplate(*std::move(parsed), std::move(tokens), fingerprint);
 }
 
 absl::StatusOr<RenderedChat> ModelChatTemplate::Render(nlohmann::ordered_json chat,

@@ -1,6 +1,7 @@
 #ifndef MUSTER_COMMON_CHAT_TEMPLATE_MODEL_CHAT_TEMPLATE_H_
 #define MUSTER_COMMON_CHAT_TEMPLATE_MODEL_CHAT_TEMPLATE_H_
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -33,16 +34,22 @@ class ModelChatTemplate {
   // message names the turn.
   absl::StatusOr<RenderedChat> RenderToLearn(nlohmann::ordered_json chat) const;
 
+  // Returns a value that is equal for templates that render alike.
+  uint64_t fingerprint() const { return fingerprint_; }
+
   // Returns whether the template says which text a model is to learn.
   bool marks_generation() const { return chat_template_.marks_generation(); }
 
  private:
-  ModelChatTemplate(ChatTemplate chat_template, nlohmann::ordered_json tokens)
-      : chat_template_(std::move(chat_template)), tokens_(std::move(tokens)) {}
+  ModelChatTemplate(ChatTemplate chat_template, nlohmann::ordered_json tokens, uint64_t fingerprint)
+      : chat_template_(std::move(chat_template)),
+        tokens_(std::move(tokens)),
+        fingerprint_(fingerprint) {}
 
   ChatTemplate chat_template_;
   // The special tokens' texts by name, such as bos_token.
   nlohmann::ordered_json tokens_;
+  uint64_t fingerprint_;
 };
 
 }  // namespace muster

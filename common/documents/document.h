@@ -17,6 +17,14 @@ struct TextPart {
   Trained trained = Trained::kYes;
 };
 
+// A place between the documents of a source.
+struct DocumentPosition {
+  // Files before it, or of text files documents.
+  uint64_t files = 0;
+  // In the next file: lines before it, or Documents of tokens.
+  uint64_t inside = 0;
+};
+
 // A document as its file has it: text, or tokens. Whoever is given one may use it until it returns.
 struct Document {
   // The file, and the line in it, counted from 1; 0: the file is the document.
@@ -28,6 +36,8 @@ struct Document {
   absl::Span<const int32_t> tokens;
   // True: the tokens of the next Document continue this one. Large documents come in several.
   bool continues = false;
+  // The place behind this, set by ForEachDocument.
+  DocumentPosition next;
 };
 
 using TakeDocument = absl::FunctionRef<absl::Status(const Document& document)>;

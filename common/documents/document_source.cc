@@ -1,6 +1,9 @@
 #include "common/documents/document_source.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -14,6 +17,7 @@
 #include "common/compression/unpacked_file.h"
 #include "common/documents/windowed_file.h"
 #include "common/files/check_is_text.h"
+#include "common/files/file_error.h"
 #include "common/files/path_pattern.h"
 #include "common/files/text_files.h"
 #include "common/text/byte_order_mark.h"
@@ -53,6 +57,19 @@ bool IsOtherJson(absl::string_view head) {
          absl::StartsWith(inside, "[");
 }
 
+// Returns the number of the first line that IsJsonLines refuses.
+int64_t FirstLineWithoutJson(absl::string_view head) {
+  int64_t number = 0;
+  while (!head.empty()) {
+    const size_t end = std::min(head.find('\n'), head.size());
+    ++number;
+    const absl::string_view line = head.substr(0, end);
+    if (!absl::StripAsciiWhitespace(line).empty() && !IsJsonLines(absl::StrCat(line, "\n"))) break;
+    head.remove_prefix(std::min(end + 1, head.size()));
+  }
+  return number;
+}
+
 bool IsMegatronIndexAt(const std::string& path) {
   bool packed = false;
   const absl::StatusOr<std::string> head = HeadOf(path, packed);
@@ -78,10 +95,11 @@ absl::StatusOr<std::optional<Known>> Recognise(const std::string& path) {
   if (head.empty()) return std::nullopt;
   if (IsJsonLines(head)) return Known{Form::kJsonLines, path};
   if (IsOtherJson(head)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path,
-                     " is JSON, but not a value on each line; make lines of a list: jq -c "
-                     "'.[]' < FILE > FILE.jsonl"));
+    return LineError(
+        path, FirstLineWithoutJson(head),
+        "the file is JSON, but this line is no whole object with fields and no list of "
+        "messages; it was cut off, or values go over several lines: make a line of "
+        "each by jq -c . < FILE > FILE.jsonl, of those in a list by jq -c '.[]'");
   }
   if (packed) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -121,18 +139,22 @@ uint64_t SizeOf(const std::string& path) {
   return error ? 0 : size;
 }
 
-absl::Status TakeText(const std::string& path, absl::string_view text, TakeDocument take) {
+absl::Status TakeText(const std::string& path, absl::string_view text, uint64_t number,
+                      TakeDocument take) {
   const TextPart part{text, Trained::kYes};
   Document document;
   document.path = path;
   document.parts = {&part, 1};
+  document.next.files = number;
   return take(document);
 }
 
 absl::Status TakeTexts(const DocumentSource& source, const DocumentOptions& options,
                        TakeDocument take) {
+  uint64_t number = 0;
   const auto take_file = [&](const std::string& path, FileContent file) {
-    MUSTER_RETURN_IF_ERROR(TakeText(path, file.bytes(), take));
+    const bool skipped = number++ < options.begin.files;
+    if (!skipped) MUSTER_RETURN_IF_ERROR(TakeText(path, file.bytes(), number, take));
     if (options.json.progress) options.json.progress(file.bytes().size());
     return absl::OkStatus();
   };
@@ -226,20 +248,57 @@ absl::StatusOr<DocumentSource> FindDocuments(const std::string& path, absl::stri
 absl::Status ForEachDocument(const DocumentSource& source, const DocumentOptions& options,
                              TakeDocument take) {
   if (source.form == Form::kText) return TakeTexts(source, options, take);
-  for (const std::string& path : source.files) {
+  JsonLinesOptions json = options.json;
+  for (size_t i = options.begin.files; i < source.files.size(); ++i) {
+    const std::string& path = source.files[i];
+    const uint64_t skip = i == options.begin.files ? options.begin.inside : 0;
+    uint64_t inside = 0;
+    const auto take_next = [&](Document document) {
+      const bool is_line = document.line > 0;
+      inside = is_line ? static_cast<uint64_t>(document.line) : inside + 1;
+      document.next = {i, inside};
+      return inside <= skip ? absl::OkStatus() : take(document);
+    };
     switch (source.form) {
       case Form::kJsonLines:
-        MUSTER_RETURN_IF_ERROR(ForEachJsonLine(path, options.json, take));
+        json.skip = skip;
+        MUSTER_RETURN_IF_ERROR(ForEachJsonLine(path, json, take_next));
         break;
       case Form::kMegatron:
         MUSTER_RETURN_IF_ERROR(
-            ForEachInMegatron(path, WithEnding(path, ".bin"), options.tokens, take));
+            ForEachInMegatron(path, WithEnding(path, ".bin"), options.tokens, take_next));
         break;
       default:
-        MUSTER_RETURN_IF_ERROR(TakeRow(path, source, options.tokens, take));
+        MUSTER_RETURN_IF_ERROR(TakeRow(path, source, options.tokens, take_next));
     }
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> FilesOf(const DocumentSource& source) {
+  std::error_code error;
+  std::string text(NameOf(source.form));
+  if (source.form == Form::kRaw) absl::StrAppend(&text, " ", NameOf(source.raw));
+  // Equal texts of a folder count once.
+  if (source.form == Form::kText && fs::is_directory(source.path, error)) text += " in a folder";
+  text += '\n';
+  const auto add = [&text](const std::string& path) -> absl::Status {
+    struct stat file;
+    if (::stat(path.c_str(), &file) != 0) return FileError("inspect", path, errno);
+    const auto append = [&text](const struct timespec& time) {
+      absl::StrAppend(&text, " ", time.tv_sec, ".", time.tv_nsec);
+    };
+    absl::StrAppend(&text, path, " ", file.st_size);
+    append(file.st_mtim);
+    append(file.st_ctim);
+    text += '\n';
+    return absl::OkStatus();
+  };
+  for (const std::string& path : source.files) {
+    MUSTER_RETURN_IF_ERROR(add(path));
+    if (source.form == Form::kMegatron) MUSTER_RETURN_IF_ERROR(add(WithEnding(path, ".bin")));
+  }
+  return text;
 }
 
 }  // namespace muster

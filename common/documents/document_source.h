@@ -45,7 +45,13 @@ absl::StatusOr<DocumentSource> FindDocuments(const std::string& path, absl::stri
 struct DocumentOptions {
   JsonLinesOptions json;
   TokenRules tokens;
+  // Documents before this place are left out.
+  DocumentPosition begin;
 };
+
+// Returns a text that is equal for sources with the same documents: their form, and the files with
+// their sizes and times of change. NotFound: a file is gone.
+absl::StatusOr<std::string> FilesOf(const DocumentSource& source);
 
 // Gives `take` all documents in order. In a folder of texts, files with equal content count once.
 // Errors name file and line, or file and byte: those of ForEachTextFile, ForEachJsonLine,

@@ -208,6 +208,9 @@ class Lines {
     }
   }
 
+  // Returns whether a line was read, which tells how all are laid out.
+  bool knows_layout() const { return layout_.has_value(); }
+
  private:
   // Returns the text of a field, which the first line had, too.
   absl::StatusOr<absl::string_view> TextIn(const std::string& field) const {
@@ -293,6 +296,8 @@ absl::Status ForEachJsonLine(const std::string& path, const JsonLinesOptions& op
     }
     if (!there) return absl::OkStatus();
     if (absl::StripAsciiWhitespace(line).empty()) continue;
+    const bool skipped = static_cast<uint64_t>(reader->line()) <= options.skip;
+    if (skipped && lines.knows_layout()) continue;
     const std::string origin = absl::StrCat(path, ":", reader->line());
     if (const absl::Status status = lines.Read(line, origin, parts); !status.ok()) {
       const std::string message(status.message());
@@ -302,7 +307,7 @@ absl::Status ForEachJsonLine(const std::string& path, const JsonLinesOptions& op
       }
       return absl::Status(status.code(), absl::StrCat(origin, ": ", message, cut));
     }
-    if (parts.empty()) continue;
+    if (parts.empty() || skipped) continue;
     Document document;
     document.path = path;
     document.line = reader->line();

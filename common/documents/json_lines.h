@@ -20,6 +20,9 @@ struct JsonLinesOptions {
   // each message is its role and what it says, for people to look at.
   const ModelChatTemplate* chat_template = nullptr;
   absl::Status why_no_template;
+  // Lines at the beginning of the file that are left out; the first one with a value tells the kind
+  // all the same.
+  uint64_t skip = 0;
   // Told how many more bytes of the file were read. May be empty.
   std::function<void(uint64_t bytes)> progress;
 };
@@ -38,7 +41,7 @@ struct JsonLinesOptions {
 // nothing before it, the line is refused.
 //
 // InvalidArgument, with file and line: a line is no JSON, not UTF-8, too long, or not as above.
-// Other errors are UnpackedFile's. The first error of `take` ends the call.
+// Other errors are UnpackedFile's, with the line. The first error of `take` ends the call.
 absl::Status ForEachJsonLine(const std::string& path, const JsonLinesOptions& options,
                              TakeDocument take);
 

@@ -40,10 +40,13 @@ absl::StatusOr<bool> LineReader::Next(absl::string_view& line) {
     searched = buffer_.size();
     // Twice as much each time, so that a long line is moved seldom.
     buffer_.resize(searched + std::max(kPartBytes, searched));
-    MUSTER_ASSIGN_OR_RETURN(const size_t got,
-                            file_->Read(absl::MakeSpan(buffer_).subspan(searched)));
-    at_end_ = got < buffer_.size() - searched;
-    buffer_.resize(searched + got);
+    const absl::StatusOr<size_t> got = file_->Read(absl::MakeSpan(buffer_).subspan(searched));
+    if (!got.ok()) {
+      return absl::Status(got.status().code(), absl::StrCat(std::string(got.status().message()),
+                                                            " (read up to line ", line_ + 1, ")"));
+    }
+    at_end_ = *got < buffer_.size() - searched;
+    buffer_.resize(searched + *got);
   }
   ended_ = end != std::string::npos;
   if (!ended_) end = buffer_.size();

@@ -17,7 +17,7 @@ namespace muster {
 inline constexpr size_t kMostLineBytes = size_t{32} << 20;
 
 // The lines of a text file, which may be compressed (common/compression/unpacked_file.h, whose
-// errors these are). Not thread-safe.
+// errors these are, with the number of the line). Not thread-safe.
 class LineReader {
  public:
   static absl::StatusOr<std::unique_ptr<LineReader>> Open(const std::string& path);

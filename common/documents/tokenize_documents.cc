@@ -1,91 +1,75 @@
 #include "common/documents/tokenize_documents.h"
 
+#include <algorithm>
 #include <atomic>
-#include <cstddef>
-#include <string>
+#include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
+#include "common/chat_template/model_chat_template.h"
 
 namespace muster {
 namespace {
 
-// Text that is encoded at once.
-constexpr size_t kBatchBytes = size_t{4} << 20;
+// Batches have at least so many pieces of a text for each thread.
+constexpr size_t kPiecesOfBatch = 4;
 
-// A line's document: its text, then its tokens.
-struct Line {
+// A place up to which documents were encoded.
+struct Place {
+  DocumentPosition documents;
+  // Bytes of the text that follows.
+  uint64_t text_bytes = 0;
+};
+
+std::string TextOf(const Place& place) {
+  return absl::StrCat(place.documents.files, " ", place.documents.inside, " ", place.text_bytes);
+}
+
+// REQUIRES: TextOf made the text, or it is empty.
+Place PlaceIn(const std::string& text) {
+  Place place;
+  const std::vector<std::string> numbers = absl::StrSplit(text, ' ');
+  if (numbers.size() != 3) return place;
+  const bool read = absl::SimpleAtoi(numbers[0], &place.documents.files) &&
+                    absl::SimpleAtoi(numbers[1], &place.documents.inside) &&
+                    absl::SimpleAtoi(numbers[2], &place.text_bytes);
+  return read ? place : Place();
+}
+
+// A line's document or a part of a text: its text, then its tokens.
+struct Piece {
+  enum class Kind { kLine, kText, kEndOfText };
+  Kind kind = Kind::kLine;
   std::string text;
   // The parts end here in the text, and later here among the tokens.
   std::vector<std::pair<size_t, Trained>> parts;
   std::vector<int32_t> tokens;
 };
 
-void Encode(const Tokenizer& tokenizer, Line& line) {
+void Encode(const Tokenizer& tokenizer, Piece& piece) {
   size_t begin = 0;
-  for (auto& [end, trained] : line.parts) {
-    tokenizer.Encode(absl::string_view(line.text).substr(begin, end - begin),
-                     [&line](absl::Span<const int32_t> tokens) {
-                       line.tokens.insert(line.tokens.end(), tokens.begin(), tokens.end());
+  for (auto& [end, trained] : piece.parts) {
+    tokenizer.Encode(absl::string_view(piece.text).substr(begin, end - begin),
+                     [&piece](absl::Span<const int32_t> tokens) {
+                       piece.tokens.insert(piece.tokens.end(), tokens.begin(), tokens.end());
                      });
-    begin = std::exchange(end, line.tokens.size());
+    begin = std::exchange(end, piece.tokens.size());
   }
+  if (piece.kind != Piece::Kind::kLine) return;
   const std::optional<int32_t> end_of_text = tokenizer.end_of_text();
-  if (!end_of_text.has_value() || line.tokens.empty() || line.tokens.back() == *end_of_text) return;
-  line.tokens.push_back(*end_of_text);
-  ++line.parts.back().first;
+  if (!end_of_text.has_value() || piece.tokens.empty() || piece.tokens.back() == *end_of_text) {
+    return;
+  }
+  piece.tokens.push_back(*end_of_text);
+  ++piece.parts.back().first;
 }
-
-// Collects lines, encodes them together, and writes them in order.
-class Batches {
- public:
-  Batches(const Tokenizer& tokenizer, int threads, TokenFileWriter& writer)
-      : tokenizer_(tokenizer), threads_(threads), writer_(writer) {}
-
-  absl::Status Add(absl::Span<const TextPart> parts) {
-    Line& line = lines_.emplace_back();
-    for (const TextPart& part : parts) {
-      line.text.append(part.text.data(), part.text.size());
-      line.parts.emplace_back(line.text.size(), part.trained);
-    }
-    bytes_ += line.text.size();
-    return bytes_ < kBatchBytes ? absl::OkStatus() : Write();
-  }
-
-  absl::Status Write() {
-    std::atomic<size_t> next = 0;
-    const auto encode = [&] {
-      for (size_t i = next++; i < lines_.size(); i = next++) Encode(tokenizer_, lines_[i]);
-    };
-    std::vector<std::thread> threads;
-    for (int i = 1; i < threads_; ++i) threads.emplace_back(encode);
-    encode();
-    for (std::thread& thread : threads) thread.join();
-    for (const Line& line : lines_) MUSTER_RETURN_IF_ERROR(WriteLine(line));
-    lines_.clear();
-    bytes_ = 0;
-    return absl::OkStatus();
-  }
-
- private:
-  absl::Status WriteLine(const Line& line) {
-    size_t begin = 0;
-    for (const auto& [end, trained] : line.parts) {
-      const auto tokens = absl::MakeConstSpan(line.tokens).subspan(begin, end - begin);
-      MUSTER_RETURN_IF_ERROR(writer_.AddTokens(tokens, trained, begin == 0 ? line.text.size() : 0));
-      begin = end;
-    }
-    return writer_.EndDocument();
-  }
-
-  const Tokenizer& tokenizer_;
-  const int threads_;
-  TokenFileWriter& writer_;
-  std::vector<Line> lines_;
-  size_t bytes_ = 0;
-};
 
 // Returns how many bytes tokens stand for; an end-of-text stands for none.
 uint64_t TextBytes(const Tokenizer& tokenizer, absl::Span<const int32_t> tokens) {
@@ -96,23 +80,169 @@ uint64_t TextBytes(const Tokenizer& tokenizer, absl::Span<const int32_t> tokens)
   return bytes;
 }
 
+// Collects pieces, encodes them together, writes them in order, and keeps what was written.
+class Batches {
+ public:
+  Batches(const Tokenizer& tokenizer, const TokenizeOptions& options, TokenFileWriter& writer)
+      : tokenizer_(tokenizer),
+        options_(options),
+        piece_bytes_(std::max<size_t>(1, options.batch_bytes / kPiecesOfBatch)),
+        batch_bytes_(std::max(options.batch_bytes, piece_bytes_ * options.threads)),
+        writer_(writer) {}
+
+  absl::Status AddLine(const Document& document) {
+    Piece& line = pieces_.emplace_back();
+    for (const TextPart& part : document.parts) {
+      line.text.append(part.text.data(), part.text.size());
+      line.parts.emplace_back(line.text.size(), part.trained);
+    }
+    return Added(line, {document.next, 0});
+  }
+
+  // Adds a text from byte `begin` on, and tells `progress` of each part.
+  absl::Status AddText(const Document& document, uint64_t begin,
+                       absl::FunctionRef<void(uint64_t bytes)> progress) {
+    const absl::string_view text = document.parts[0].text;
+    while (begin < text.size()) {
+      const size_t end = tokenizer_.SplitAfter(text, std::min(begin + piece_bytes_, text.size()));
+      const bool last = end == text.size();
+      Piece& piece = pieces_.emplace_back();
+      piece.kind = last ? Piece::Kind::kEndOfText : Piece::Kind::kText;
+      piece.text = std::string(text.substr(begin, end - begin));
+      piece.parts.emplace_back(piece.text.size(), Trained::kYes);
+      progress(piece.text.size());
+      Place behind = {document.next, 0};
+      if (!last) behind = {{document.next.files - 1, 0}, end};
+      MUSTER_RETURN_IF_ERROR(Added(piece, behind));
+      begin = end;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddTokens(const Document& document) {
+    const uint64_t bytes = TextBytes(tokenizer_, document.tokens);
+    MUSTER_RETURN_IF_ERROR(writer_.AddTokens(document.tokens, Trained::kYes, bytes));
+    if (!document.continues) MUSTER_RETURN_IF_ERROR(writer_.EndDocument());
+    behind_ = {document.next, 0};
+    bytes_ += bytes;
+    return bytes_ < batch_bytes_ ? absl::OkStatus() : Write();
+  }
+
+  absl::Status Write() {
+    std::atomic<size_t> next = 0;
+    const auto encode = [&] {
+      for (size_t i = next++; i < pieces_.size(); i = next++) Encode(tokenizer_, pieces_[i]);
+    };
+    std::vector<std::thread> threads;
+    for (size_t i = 1; i < std::min<size_t>(options_.threads, pieces_.size()); ++i) {
+      threads.emplace_back(encode);
+    }
+    encode();
+    for (std::thread& thread : threads) thread.join();
+    for (const Piece& piece : pieces_) MUSTER_RETURN_IF_ERROR(WritePiece(piece));
+    pieces_.clear();
+    unkept_ += std::exchange(bytes_, 0);
+    if (options_.added) MUSTER_RETURN_IF_ERROR(options_.added(writer_.bytes()));
+    if (unkept_ < options_.keep_bytes) return absl::OkStatus();
+    unkept_ = 0;
+    return writer_.Keep(TextOf(behind_));
+  }
+
+ private:
+  absl::Status Added(const Piece& piece, const Place& behind) {
+    bytes_ += piece.text.size();
+    behind_ = behind;
+    return bytes_ < batch_bytes_ ? absl::OkStatus() : Write();
+  }
+
+  absl::Status WritePiece(const Piece& piece) {
+    size_t begin = 0;
+    for (const auto& [end, trained] : piece.parts) {
+      const auto tokens = absl::MakeConstSpan(piece.tokens).subspan(begin, end - begin);
+      MUSTER_RETURN_IF_ERROR(
+          writer_.AddTokens(tokens, trained, begin == 0 ? piece.text.size() : 0));
+      begin = end;
+    }
+    if (piece.kind == Piece::Kind::kLine) return writer_.EndDocument();
+    if (piece.kind == Piece::Kind::kEndOfText) writer_.EndText();
+    return absl::OkStatus();
+  }
+
+  const Tokenizer& tokenizer_;
+  const TokenizeOptions& options_;
+  const size_t piece_bytes_;
+  const size_t batch_bytes_;
+  TokenFileWriter& writer_;
+  std::vector<Piece> pieces_;
+  // Behind what was added last.
+  Place behind_;
+  // Bytes of text in the batch, and in those since what was written was kept.
+  size_t bytes_ = 0;
+  size_t unkept_ = 0;
+};
+
+absl::Status Tokenize(const DocumentSource& source, const DocumentOptions& options,
+                      const Tokenizer& tokenizer, const TokenizeOptions& tokenize,
+                      TokenFileWriter& writer) {
+  const Place begin = PlaceIn(writer.position());
+  DocumentOptions read = options;
+  read.tokens.vocabulary = tokenizer.vocabulary();
+  read.tokens.end_of_text = tokenizer.end_of_text();
+  read.begin = begin.documents;
+  // Parts of a text are told when they are encoded, the rest of it by who reads it.
+  uint64_t told = 0;
+  const auto tell = [&](uint64_t bytes) {
+    if (options.json.progress) options.json.progress(bytes);
+  };
+  read.json.progress = [&](uint64_t bytes) { tell(bytes - std::exchange(told, 0)); };
+  Batches batches(tokenizer, tokenize, writer);
+  uint64_t text_begin = begin.text_bytes;
+  const auto take = [&](const Document& document) {
+    if (document.line > 0) return batches.AddLine(document);
+    if (document.parts.empty()) return batches.AddTokens(document);
+    return batches.AddText(document, std::exchange(text_begin, 0), [&](uint64_t bytes) {
+      told += bytes;
+      tell(bytes);
+    });
+  };
+  MUSTER_RETURN_IF_ERROR(ForEachDocument(source, read, take));
+  return batches.Write();
+}
+
 }  // namespace
 
-absl::Status TokenizeDocuments(const DocumentSource& source, const DocumentOptions& options,
-                               const Tokenizer& tokenizer, int threads, TokenFileWriter& writer) {
-  DocumentOptions with_tokenizer = options;
-  with_tokenizer.tokens.vocabulary = tokenizer.vocabulary();
-  with_tokenizer.tokens.end_of_text = tokenizer.end_of_text();
-  Batches batches(tokenizer, threads, writer);
-  const auto take = [&](const Document& document) {
-    if (document.line > 0) return batches.Add(document.parts);
-    if (!document.parts.empty()) return writer.AddDocument(document.parts[0].text);
-    MUSTER_RETURN_IF_ERROR(
-        writer.AddTokens(document.tokens, Trained::kYes, TextBytes(tokenizer, document.tokens)));
-    return document.continues ? absl::OkStatus() : writer.EndDocument();
+absl::StatusOr<std::string> TokenFileSource(const DocumentSource& source,
+                                            const DocumentOptions& options,
+                                            const Tokenizer& tokenizer) {
+  MUSTER_ASSIGN_OR_RETURN(std::string text, FilesOf(source));
+  absl::StrAppend(&text, "tokenizer ", tokenizer.fingerprint(), " ", Fingerprint(tokenizer.json()));
+  if (source.form != DocumentSource::Form::kJsonLines) return text;
+  absl::StrAppend(&text, "\nfield ", options.json.field);
+  if (options.json.chat_template != nullptr) {
+    absl::StrAppend(&text, "\nchat template ", options.json.chat_template->fingerprint());
+  }
+  return text;
+}
+
+absl::StatusOr<TokenFileSummary> MakeTokenFile(const DocumentSource& source,
+                                               const DocumentOptions& options,
+                                               const Tokenizer& tokenizer,
+                                               const TokenizeOptions& tokenize,
+                                               const std::string& out, Replace replace) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string made_of, TokenFileSource(source, options, tokenizer));
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<TokenFileWriter> writer,
+                          TokenFileWriter::GoOn(out, tokenizer, replace, made_of));
+  const auto make = [&]() -> absl::StatusOr<TokenFileSummary> {
+    MUSTER_RETURN_IF_ERROR(Tokenize(source, options, tokenizer, tokenize, *writer));
+    // Of a source that changes meanwhile the file would have a part as it was and a part as it is.
+    MUSTER_ASSIGN_OR_RETURN(const std::string now, TokenFileSource(source, options, tokenizer));
+    if (now == made_of) return writer->Finish();
+    return absl::InvalidArgumentError(
+        absl::StrCat(source.path, " was changed while it was read; do it again"));
   };
-  MUSTER_RETURN_IF_ERROR(ForEachDocument(source, with_tokenizer, take));
-  return batches.Write();
+  absl::StatusOr<TokenFileSummary> summary = make();
+  if (absl::IsInvalidArgument(summary.status())) writer->Remove();
+  return summary;
 }
 
 }  // namespace muster

@@ -1,9 +1,17 @@
 #include "common/documents/tokenize_documents.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -39,16 +47,60 @@ class TokenizeDocumentsTest : public testing::Test {
                                                             const Tokenizer& tokenizer,
                                                             const std::string& raw = "",
                                                             int threads = 2) const {
+    TokenizeOptions tokenize;
+    tokenize.threads = threads;
+    const auto summary = Make(path, tokenizer, tokenize, raw);
+    if (!summary.ok()) return summary.status();
+    return TokenFile::Open(Out());
+  }
+
+  absl::StatusOr<TokenFileSummary> Make(const std::string& path, const Tokenizer& tokenizer,
+                                        const TokenizeOptions& tokenize,
+                                        const std::string& raw = "",
+                                        const std::string& field = "") const {
     const auto source = FindDocuments(path, raw);
     if (!source.ok()) return source.status();
-    const std::string out = out_.path() + "/out.tokens";
-    auto writer = TokenFileWriter::Create(out, tokenizer, Replace::kFiles);
-    if (!writer.ok()) return writer.status();
-    const absl::Status status = TokenizeDocuments(*source, {}, tokenizer, threads, **writer);
-    if (!status.ok()) return status;
-    const auto summary = (*writer)->Finish();
-    if (!summary.ok()) return summary.status();
-    return TokenFile::Open(out);
+    DocumentOptions options;
+    options.json.field = field;
+    return MakeTokenFile(*source, options, tokenizer, tokenize, Out(), Replace::kFiles);
+  }
+
+  std::string Out() const { return out_.path() + "/out.tokens"; }
+
+  // Names of the files that are where the token file is made.
+  std::vector<std::string> Made() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(out_.path())) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  // Writes sources of several forms, each of several batches, and returns their paths, with the
+  // type of raw tokens.
+  std::vector<std::pair<std::string, std::string>> Sources() {
+    std::string text, lines, pairs, raw;
+    for (int i = 0; i < 60; ++i) {
+      absl::StrAppend(&text, "word", i * 7919, i % 7 == 0 ? ".\n" : " again ");
+      absl::StrAppend(&lines, "{\"text\": \"word", i, " again\"}\n");
+      absl::StrAppend(&pairs, "{\"prompt\": \"word", i, "\", \"completion\": \"again\"}\n\n");
+    }
+    for (int i = 0; i < 1500; ++i) raw += std::string(i % 3 == 0 ? "\0\0" : "\x61\0", 2);
+    for (const char* name : {"texts", "packed"}) std::filesystem::create_directory(At(name));
+    folder_.Write("texts/a", text);
+    folder_.Write("texts/b", "a short one");
+    folder_.Write("texts/c", text);
+    folder_.Write("texts/d", text + text);
+    folder_.Write("packed/a.gz", Gzip(lines));
+    folder_.Write("packed/b.zst", Zstd(lines + lines));
+    folder_.Write("pairs.jsonl", pairs);
+    folder_.Write("raw.bin", raw);
+    return {{At("texts"), ""},
+            {At("texts/[acd]"), ""},
+            {At("packed"), ""},
+            {At("pairs.jsonl"), ""},
+            {At("raw.bin"), "u16"}};
   }
 
   std::string Refusal(const std::string& path, const std::string& raw = "") const {
@@ -192,11 +244,255 @@ TEST_F(TokenizeDocumentsTest, FormsAreKnownByTheirContent) {
   EXPECT_EQ(FindDocuments(folder_.Write("k.gz", cut)).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(form("k.gz", cut), HasSubstr("k.gz is a compressed file that ends early"));
-  EXPECT_THAT(form("i.json", "[\n {\"text\": \"a\"}\n]\n"), HasSubstr("jq -c '.[]'"));
+  EXPECT_THAT(form("i.json", "[\n {\"text\": \"a\"}\n]\n"),
+              AllOf(HasSubstr("i.json:1: "), HasSubstr("jq -c '.[]'")));
   EXPECT_THAT(form("j", ""), HasSubstr("j is empty"));
   EXPECT_THAT(Refusal(At("none")), HasSubstr("none"));
   EXPECT_THAT(Refusal(At("[ab].*")),
               AllOf(HasSubstr("a.bin is text"), HasSubstr("b.txt is JSON lines")));
+}
+
+TokenizeOptions Small() {
+  TokenizeOptions tokenize;
+  tokenize.threads = 2;
+  tokenize.batch_bytes = 200;
+  tokenize.keep_bytes = 400;
+  return tokenize;
+}
+
+// Returns options by which a run is stopped behind so many batches.
+TokenizeOptions StoppedBehind(int batches, std::function<absl::Status()> stop) {
+  TokenizeOptions tokenize = Small();
+  tokenize.added = [left = std::make_shared<int>(batches), stop](uint64_t /*bytes*/) {
+    return (*left)-- > 0 ? absl::OkStatus() : stop();
+  };
+  return tokenize;
+}
+
+TEST_F(TokenizeDocumentsTest, ARunThatIsStoppedAnywhereGoesOnToTheSameFile) {
+  const auto learned = Learned();
+  for (const auto& [path, raw] : Sources()) {
+    ASSERT_TRUE(Make(path, *learned, Small(), raw).ok()) << path;
+    const std::string expected = BytesOfFile(Out());
+    EXPECT_THAT(Made(), ElementsAre("out.tokens"));
+    const auto cancel = [] { return absl::CancelledError("stopped"); };
+    bool kept = false;
+    int stops = 0;
+    // Behind each batch, and again soon after it goes on.
+    for (int batches = 0;; batches += 1 + batches / 3, ++stops) {
+      std::filesystem::remove(Out());
+      absl::StatusOr<TokenFileSummary> made =
+          Make(path, *learned, StoppedBehind(batches, cancel), raw);
+      if (made.ok()) break;
+      ASSERT_TRUE(absl::IsCancelled(made.status())) << made.status();
+      EXPECT_THAT(Made(), ElementsAre("out.tokens.ends.partial", "out.tokens.partial",
+                                      "out.tokens.progress", "out.tokens.trained.partial"));
+      made = Make(path, *learned, StoppedBehind(batches % 3, cancel), raw);
+      if (!made.ok()) made = Make(path, *learned, Small(), raw);
+      ASSERT_TRUE(made.ok()) << path << ": " << made.status();
+      kept |= made->kept_tokens > 0;
+      ASSERT_TRUE(BytesOfFile(Out()) == expected) << path << " behind " << batches;
+      EXPECT_THAT(Made(), ElementsAre("out.tokens"));
+    }
+    EXPECT_TRUE(kept) << path;
+    EXPECT_GT(stops, 1) << path;
+    EXPECT_TRUE(BytesOfFile(Out()) == expected) << path;
+  }
+}
+
+TEST_F(TokenizeDocumentsTest, AProcessThatIsKilledLeavesWhatAnotherGoesOnWith) {
+  const auto learned = Learned();
+  const std::string path = Sources()[2].first;
+  ASSERT_TRUE(Make(path, *learned, Small()).ok());
+  const std::string expected = BytesOfFile(Out());
+  std::filesystem::remove(Out());
+  for (const int batches : {0, 2, 3}) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      (void)Make(path, *learned, StoppedBehind(batches, []() -> absl::Status {
+                   raise(SIGKILL);
+                   return absl::OkStatus();
+                 }));
+      _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    EXPECT_FALSE(std::filesystem::exists(Out()));
+  }
+  const auto made = Make(path, *learned, Small());
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_GT(made->kept_tokens, 0u);
+  EXPECT_TRUE(BytesOfFile(Out()) == expected);
+  EXPECT_THAT(Made(), ElementsAre("out.tokens"));
+}
+
+TEST_F(TokenizeDocumentsTest, OtherSourcesAndOptionsAndDamagedFilesBeginAnew) {
+  const auto learned = Learned();
+  std::string lines;
+  for (int i = 0; i < 200; ++i) {
+    absl::StrAppend(&lines, "{\"a\": \"word", i, "\", \"b\": \"again", i, "\"}\n");
+  }
+  folder_.Write("d.jsonl", lines);
+  const std::string path = At("d.jsonl");
+  ASSERT_TRUE(Make(path, *learned, Small(), "", "a").ok());
+  const std::string expected = BytesOfFile(Out());
+  const auto stop = [&] {
+    std::filesystem::remove(Out());
+    const auto cancel = [] { return absl::CancelledError("stopped"); };
+    ASSERT_FALSE(Make(path, *learned, StoppedBehind(5, cancel), "", "a").ok());
+  };
+  const auto anew = [&](const std::string& field, const std::string& bytes) {
+    const auto made = Make(path, *learned, Small(), "", field);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(made->kept_tokens, 0u);
+    EXPECT_EQ(BytesOfFile(Out()) == bytes, field == "a");
+    EXPECT_THAT(Made(), ElementsAre("out.tokens"));
+  };
+  stop();
+  anew("b", expected);
+  for (const char* name : {".partial", ".ends.partial"}) {
+    stop();
+    std::string bytes = BytesOfFile(Out() + name);
+    ASSERT_FALSE(bytes.empty());
+    bytes.back() ^= 1;
+    out_.Write(std::string("out.tokens") + name, bytes);
+    anew("a", expected);
+    stop();
+    std::filesystem::resize_file(Out() + name, 1);
+    anew("a", expected);
+  }
+  stop();
+  out_.Write("out.tokens.progress", "{}");
+  const auto unknown = Make(path, *learned, Small(), "", "a");
+  EXPECT_THAT(std::string(unknown.status().message()),
+              HasSubstr("out.tokens.partial is there already"));
+  std::filesystem::remove(Out() + ".partial");
+  stop();
+  // As if the file had been written again.
+  folder_.Write("d.jsonl", lines);
+  std::filesystem::last_write_time(
+      path, std::filesystem::file_time_type::min() + std::chrono::hours(1'000'000));
+  anew("a", expected);
+}
+
+TEST_F(TokenizeDocumentsTest, OneProcessAtATimeWritesAFile) {
+  const auto learned = Learned();
+  const std::string path = Sources()[3].first;
+  absl::Status other;
+  TokenizeOptions tokenize = Small();
+  tokenize.added = [&](uint64_t) {
+    other = Make(path, *learned, Small()).status();
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(Make(path, *learned, tokenize).ok());
+  EXPECT_THAT(std::string(other.message()), HasSubstr("is being written by another process"));
+}
+
+TEST_F(TokenizeDocumentsTest, LongTextsAreDividedWithoutATrace) {
+  const auto learned = Learned();
+  std::string text;
+  for (int i = 0; i < 3'000; ++i) {
+    absl::StrAppend(&text, "word", i * 7919,
+                    i % 3 == 0   ? "  \n"
+                    : i % 5 == 0 ? "'re"
+                                 : " ",
+                    i % 11 == 0 ? "<|endoftext|>" : "", i % 13 == 0 ? "\xc3\xa9\xe4\xb8\xad" : "");
+  }
+  folder_.Write("t", text);
+  const std::vector<int32_t> expected = EncodeAll(*learned, text);
+  for (const int threads : {1, 2, 5}) {
+    for (const size_t batch : {size_t{64}, size_t{1000}, size_t{1} << 20}) {
+      TokenizeOptions tokenize;
+      tokenize.threads = threads;
+      tokenize.batch_bytes = batch;
+      uint64_t batches = 0;
+      tokenize.added = [&batches](uint64_t) {
+        ++batches;
+        return absl::OkStatus();
+      };
+      ASSERT_TRUE(Make(At("t"), *learned, tokenize).ok());
+      EXPECT_EQ(batches > 5, batch < text.size() / 10);
+      const auto file = TokenFile::Open(Out());
+      ASSERT_TRUE(file.ok()) << file.status();
+      EXPECT_TRUE(TokensOf(**file) == expected) << threads << " " << batch;
+      EXPECT_EQ((*file)->source_bytes(), text.size());
+      EXPECT_THAT((*file)->document_ends(), ElementsAre(expected.size()));
+    }
+  }
+}
+
+// A line that is right, one of the same file that is wrong, and words of the error.
+struct Fault {
+  const char* right;
+  std::string wrong;
+  const char* told;
+};
+
+TEST_F(TokenizeDocumentsTest, EveryFaultOfALineNamesFileAndLine) {
+  const auto learned = Learned();
+  const char* const text = "{\"text\": \"a\"}";
+  const char* const pair = "{\"prompt\": \"a\", \"completion\": \"b\"}";
+  const char* const chat =
+      "[{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": "
+      "\"b\"}]";
+  const Fault faults[] = {
+      {text, "{\"text\": \"a\"", "cut off"},
+      {pair, "{\"prompt\": \"a\"", "cut off"},
+      {chat, "[{\"role\": \"user\"", "cut off"},
+      {text, "{", "no whole object"},
+      {text, "{}", "no whole object"},
+      {text, "plain", "no whole object"},
+      {text, "7", "no whole object"},
+      {text, "{\"text\": a}", "is not JSON"},
+      {text, "{\"text\": \"\xff\"}", "not UTF-8"},
+      {text, "{\"text\": " + std::string(100, '[') + std::string(100, ']') + "}", "levels deep"},
+      {text, "{\"text\": 7}", "no text 'text'"},
+      {text, "{\"other\": \"a\"}", "no"},
+      {text, "[{\"role\": \"user\", \"content\": \"a\"}]", "no text 'text'"},
+      {pair, "{\"prompt\": \"\", \"completion\": \"b\"}", "prompt is empty"},
+      {pair, "{\"prompt\": \"a\", \"completion\": \"\"}", "completion is empty"},
+      {pair, "{\"prompt\": \"a\"}", "no text 'completion'"},
+      {chat, "[{\"content\": \"a\"}]", "no \"role\""},
+      {chat, "[{\"role\": \"user\", \"content\": \"a\"}]", "nothing to learn"},
+      {chat, "{\"messages\": []}", "no list of messages"},
+  };
+  for (const Fault& fault : faults) {
+    // In each of the first lines, and behind those by which the form is known.
+    for (const int before : {0, 1, 5, 40}) {
+      // A file of such a line is text.
+      if (before == 0 && absl::string_view(fault.told) == "no whole object") continue;
+      std::string lines = "\n";
+      for (int i = 0; i < before; ++i) absl::StrAppend(&lines, fault.right, "\n");
+      const bool first = before == 0;
+      absl::StrAppend(&lines, fault.wrong, "\n", first ? "" : absl::StrCat(fault.right, "\n"));
+      for (const bool packed : {false, true}) {
+        folder_.Write("f", packed ? Gzip(lines) : lines);
+        const auto made = Make(At("f"), *learned, Small());
+        const std::string message(made.status().message());
+        // The first line alone tells no kind that it could differ from.
+        if (made.ok() && first) continue;
+        ASSERT_FALSE(made.ok()) << fault.wrong.substr(0, 50) << " behind " << before;
+        EXPECT_THAT(message, HasSubstr(absl::StrCat(At("f"), ":", before + 2)))
+            << fault.wrong.substr(0, 50);
+        if (before == 5 && std::string(fault.told) != "cut off") {
+          EXPECT_THAT(message, HasSubstr(fault.told));
+        }
+        if (before == 1 && std::string(fault.told) == "cut off") {
+          EXPECT_THAT(message, HasSubstr(fault.told));
+        }
+      }
+    }
+  }
+  std::string lines;
+  for (int i = 0; i < 40'000; ++i) absl::StrAppend(&lines, "{\"text\": \"", i * 7919, "\"}\n");
+  const std::string cut = Gzip(lines);
+  folder_.Write("f", cut.substr(0, cut.size() / 2));
+  const auto made = Make(At("f"), *learned, Small());
+  EXPECT_THAT(std::string(made.status().message()),
+              testing::ContainsRegex("/f is a compressed file that ends early.*up to line [0-9]+"));
+  EXPECT_THAT(Made(), testing::Not(testing::Contains("out.tokens")));
 }
 
 }  // namespace

@@ -27,7 +27,10 @@ absl::StatusOr<FileContent> FileContent::Open(const std::string& path,
   if (path.empty()) {
     return absl::InvalidArgumentError("The data's path is empty; name a file");
   }
-  const absl::StatusOr<OpenedFile> opened = OpenRegularFile(path);
+  const absl::StatusOr<OpenedFile> opened =
+      options.named_by == FileContentOptions::NamedBy::kThisProgram
+          ? OpenRegularFileWithin(nullptr, path)
+          : OpenRegularFile(path);
   if (absl::IsNotFound(opened.status())) {
     return absl::NotFoundError(absl::StrCat(
         "Data path '", path, "' does not exist on this machine; correct the path, or put the data ",

@@ -15,6 +15,10 @@ struct FileContentOptions {
   // a running job. A mapped file must not be cut short while it is open: the system ends a process
   // that reads past its new end.
   size_t map_from_bytes = size_t{64} << 20;
+  // The file's name comes from a job, a request or another file, or from this program, which may
+  // keep files outside of the roots that it is confined to (common/files/file_roots.h).
+  enum class NamedBy { kOthers, kThisProgram };
+  NamedBy named_by = NamedBy::kOthers;
 };
 
 // All bytes of a regular file, read only. Movable; the bytes stay where they are while it moves

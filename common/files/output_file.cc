@@ -1,6 +1,7 @@
 #include "common/files/output_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -122,13 +123,42 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::CreateNamed(const std::s
   return output;
 }
 
+absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::OpenKept(const std::string& path,
+                                                                 Replace replace) {
+  MUSTER_ASSIGN_OR_RETURN(std::string target, OutputTarget(path, replace));
+  const std::string partial = target + ".partial";
+  const int file = ::open(partial.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK,
+                          FirstPermissions(target));
+  if (file < 0 && errno == ENOENT) {
+    return absl::NotFoundError(
+        absl::StrCat("cannot write ", path, ": its folder is not there; make it first"));
+  }
+  if (file < 0) return FileError("write", partial, errno);
+  auto output = absl::WrapUnique(new OutputFile(std::move(target), replace, file, partial));
+  output->kept_ = true;
+  struct stat there;
+  if (::fstat(file, &there) != 0) return FileError("inspect", partial, errno);
+  if (!S_ISREG(there.st_mode) || there.st_uid != ::geteuid() || there.st_nlink > 1) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(partial, " is there already, and is not this user's file; remove it, or name ",
+                     "another file to write"));
+  }
+  if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return FileError("lock", partial, errno);
+    return absl::FailedPreconditionError(absl::StrCat(
+        partial, " is being written by another process; wait for it, or name another file"));
+  }
+  MUSTER_RETURN_IF_ERROR(output->TakePermissions());
+  return output;
+}
+
 OutputFile::OutputFile(std::string path, Replace replace, int file, std::string partial)
     : path_(std::move(path)), replace_(replace), file_(file), partial_(std::move(partial)) {}
 
 OutputFile::~OutputFile() {
   if (file_ < 0) return;
   ::close(file_);
-  if (!partial_.empty()) ::unlink(partial_.c_str());
+  if (!partial_.empty() && !kept_) ::unlink(partial_.c_str());
 }
 
 std::string OutputFile::partial() const {
@@ -164,8 +194,46 @@ absl::Status OutputFile::WriteAt(int64_t offset, absl::string_view bytes) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> OutputFile::ReadAt(int64_t offset, size_t bytes) const {
+  std::string read(bytes, '\0');
+  for (size_t done = 0; done < bytes;) {
+    const ssize_t got = ::pread(file_, read.data() + done, bytes - done,
+                                static_cast<off_t>(offset + static_cast<int64_t>(done)));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return FileError("read", partial_, errno);
+    if (got == 0) {
+      return absl::DataLossError(
+          absl::StrCat(partial_, " ends at byte ", offset + static_cast<int64_t>(done)));
+    }
+    done += static_cast<size_t>(got);
+  }
+  return read;
+}
+
+absl::Status OutputFile::Shorten(uint64_t bytes) {
+  struct stat there;
+  if (::fstat(file_, &there) != 0) return FileError("inspect", path_, errno);
+  if (static_cast<uint64_t>(there.st_size) < bytes) {
+    return absl::DataLossError(absl::StrCat(partial_, " has ", there.st_size, " bytes, but ", bytes,
+                                            " were written to it"));
+  }
+  if (::ftruncate(file_, static_cast<off_t>(bytes)) != 0 ||
+      ::lseek(file_, static_cast<off_t>(bytes), SEEK_SET) < 0) {
+    return FileError("write", path_, errno);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OutputFile::Sync() {
+  return ::fsync(file_) == 0 ? absl::OkStatus() : FileError("flush", path_, errno);
+}
+
+void OutputFile::Remove() {
+  if (file_ >= 0 && !partial_.empty()) ::unlink(partial_.c_str());
+}
+
 absl::Status OutputFile::Publish() {
-  if (::fsync(file_) != 0) return FileError("flush", path_, errno);
+  MUSTER_RETURN_IF_ERROR(Sync());
   const auto link = [this](const std::string& name) { return LinkUnnamed(partial(), name); };
   if (replace_ == Replace::kNever) {
     const int error = partial_.empty() ? link(path_) : PublishFile(partial_, path_);

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -34,6 +35,11 @@ class OutputFile {
   // it, but a process that is killed leaves it behind.
   static absl::StatusOr<std::unique_ptr<OutputFile>> CreateNamed(const std::string& path,
                                                                  Replace replace);
+  // Opens PATH.partial beside the other, and makes it if it is not there. It stays when this object
+  // or its process ends before it is published, so that another one goes on with it, unless Remove
+  // is called. FailedPrecondition: a process writes it now, or it is another user's.
+  static absl::StatusOr<std::unique_ptr<OutputFile>> OpenKept(const std::string& path,
+                                                              Replace replace);
   ~OutputFile();
 
   OutputFile(const OutputFile&) = delete;
@@ -45,8 +51,21 @@ class OutputFile {
   // Replaces bytes that were written before.
   absl::Status WriteAt(int64_t offset, absl::string_view bytes);
 
+  // Reads bytes of a kept file. DataLoss: it has fewer.
+  absl::StatusOr<std::string> ReadAt(int64_t offset, size_t bytes) const;
+
+  // Leaves the first `bytes` bytes of a kept file, after which Write appends. DataLoss: it has
+  // fewer.
+  absl::Status Shorten(uint64_t bytes);
+
+  // Makes what was written durable.
+  absl::Status Sync();
+
   // Makes the file durable and gives it its name. InvalidArgument: that name was taken meanwhile.
   absl::Status Publish();
+
+  // Removes a kept file that is not published.
+  void Remove();
 
   // Returns the path by which this process opens the file until it is published.
   std::string partial() const;
@@ -62,6 +81,7 @@ class OutputFile {
   int file_;
   // The file's name until it is published; empty: it has none.
   std::string partial_;
+  bool kept_ = false;
 };
 
 // Refuses now what WriteOutputFile would refuse after hours of work, also a place where nothing can

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -19,13 +20,33 @@ constexpr size_t kSpillBytes = size_t{1} << 20;
 
 }  // namespace
 
+absl::Status SpilledBytes::KeepIn(std::unique_ptr<OutputFile> file, uint64_t bytes) {
+  MUSTER_RETURN_IF_ERROR(file->Shorten(bytes));
+  file_ = std::move(file);
+  spilled_ = bytes;
+  return ForEach([this](absl::string_view part) {
+    fingerprint_.Add(part.data(), part.size());
+    return absl::OkStatus();
+  });
+}
+
 absl::Status SpilledBytes::Append(absl::string_view bytes) {
+  fingerprint_.Add(bytes.data(), bytes.size());
   pending_.append(bytes.data(), bytes.size());
   if (pending_.size() < kSpillBytes) return absl::OkStatus();
   if (file_ == nullptr) {
     MUSTER_ASSIGN_OR_RETURN(file_,
                             OutputFile::Create(absl::StrCat(beside_, ".spilled"), Replace::kFiles));
   }
+  return WritePending();
+}
+
+absl::Status SpilledBytes::Flush() {
+  MUSTER_RETURN_IF_ERROR(WritePending());
+  return file_->Sync();
+}
+
+absl::Status SpilledBytes::WritePending() {
   MUSTER_RETURN_IF_ERROR(file_->Write(pending_));
   spilled_ += pending_.size();
   pending_.clear();

@@ -1,6 +1,7 @@
 #ifndef MUSTER_COMMON_TOKENIZER_TOKENIZER_H_
 #define MUSTER_COMMON_TOKENIZER_TOKENIZER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,6 +29,11 @@ class Tokenizer {
   // as the end-of-text, becomes that token wherever it occurs.
   virtual void Encode(absl::string_view text,
                       absl::FunctionRef<void(absl::Span<const int32_t> tokens)> sink) const = 0;
+
+  // Returns the first place from `at` on that is known to divide the text: the tokens of what lies
+  // before it, then those of what lies behind it, are the text's. The text's end is one.
+  // REQUIRES: `at` lies in the text or at its end.
+  virtual size_t SplitAfter(absl::string_view text, size_t at) const = 0;
 
   // Returns the bytes of a token, which may be part of a character. Valid as long as this object.
   // REQUIRES: the token lies in [0, vocabulary).

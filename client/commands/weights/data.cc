@@ -52,14 +52,15 @@ absl::Status Tokenize(const Session& session, const DataArguments& arguments) {
   }
   MUSTER_ASSIGN_OR_RETURN(const SourceOptions options,
                           OpenSourceOptions(arguments.source, arguments.tokenizer));
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<TokenFileWriter> writer,
-                          TokenFileWriter::Create(arguments.out, *tokenizer, arguments.replace));
   ReadProgress progress(session.output == Session::Output::kText, source.bytes);
   DocumentOptions read = options.documents;
   read.json.progress = read.tokens.progress = [&progress](uint64_t bytes) { progress.Add(bytes); };
-  MUSTER_RETURN_IF_ERROR(TokenizeDocuments(source, read, *tokenizer, UsableProcessors(), *writer));
+  TokenizeOptions tokenize;
+  tokenize.threads = UsableProcessors();
+  MUSTER_ASSIGN_OR_RETURN(
+      const TokenFileSummary summary,
+      MakeTokenFile(source, read, *tokenizer, tokenize, arguments.out, arguments.replace));
   progress.End();
-  MUSTER_ASSIGN_OR_RETURN(const TokenFileSummary summary, writer->Finish());
   const double bytes_per_token =
       static_cast<double>(summary.source_bytes) / static_cast<double>(summary.tokens);
   std::string text = absl::StrFormat(
@@ -68,6 +69,10 @@ absl::Status Tokenize(const Session& session, const DataArguments& arguments) {
       FormatCount(summary.documents), summary.documents == 1 ? "document" : "documents");
   if (summary.trained_tokens < summary.tokens) {
     absl::StrAppend(&text, "; ", FormatCount(summary.trained_tokens), " of them are learned");
+  }
+  if (summary.kept_tokens > 0) {
+    absl::StrAppend(&text, "; ", FormatCount(summary.kept_tokens),
+                    " of them are from a run that was stopped");
   }
   const std::string left_out = TellHiddenFiles(arguments.data);
   if (!left_out.empty()) absl::StrAppend(&text, "\n", left_out);

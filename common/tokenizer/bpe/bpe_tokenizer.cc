@@ -303,6 +303,27 @@ void BpeTokenizer::EncodePlain(
   });
 }
 
+bool BpeTokenizer::HasAddedAcross(absl::string_view text, size_t at) const {
+  for (const BpeVocabulary::AddedToken& token : vocabulary_.added) {
+    const size_t most = token.content.size() - 1;
+    const size_t begin = at - std::min(at, most);
+    const size_t around = at - begin + std::min(most, text.size() - at);
+    if (text.substr(begin, around).find(token.content) != absl::string_view::npos) return true;
+  }
+  return false;
+}
+
+// No occurrence of an added token lies across the place, so added tokens are found on both sides as
+// in the whole text. The text between them is cut into words from left to right, each by what
+// follows its beginning, so the words behind the place are the same if a word begins there; and
+// those before it, if none of them depends on what follows (IsAlwaysBetweenWords).
+size_t BpeTokenizer::SplitAfter(absl::string_view text, size_t at) const {
+  for (size_t place = at; place < text.size(); ++place) {
+    if (IsAlwaysBetweenWords(text, place) && !HasAddedAcross(text, place)) return place;
+  }
+  return text.size();
+}
+
 void BpeTokenizer::Encode(absl::string_view text,
                           absl::FunctionRef<void(absl::Span<const int32_t> tokens)> sink) const {
   WordTable words;

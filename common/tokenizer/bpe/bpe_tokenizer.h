@@ -72,6 +72,7 @@ class BpeTokenizer final : public Tokenizer {
   std::optional<int32_t> end_of_text() const override { return end_of_text_; }
   void Encode(absl::string_view text,
               absl::FunctionRef<void(absl::Span<const int32_t> tokens)> sink) const override;
+  size_t SplitAfter(absl::string_view text, size_t at) const override;
   absl::string_view BytesOf(int32_t token) const override;
   const std::string& json() const override { return json_; }
   uint64_t fingerprint() const override { return fingerprint_; }
@@ -94,6 +95,8 @@ class BpeTokenizer final : public Tokenizer {
   absl::StatusOr<absl::flat_hash_map<absl::string_view, int32_t>> IndexTokens() const;
   // Returns the pair's merge, or null if the pair was not learned.
   const Merge* Find(int32_t left, int32_t right) const;
+  // Returns whether an added token stands in the text across a place.
+  bool HasAddedAcross(absl::string_view text, size_t at) const;
   // Replaces `tokens` by the tokens of a word.
   void EncodeWord(absl::string_view word, std::vector<int32_t>& tokens) const;
   // Encodes text without added tokens.

@@ -1,10 +1,12 @@
 #include "common/tokenizer/bpe/bpe_tokenizer.h"
 
 #include <algorithm>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "common/tokenizer/bpe/bpe_trainer.h"
 #include "common/tokenizer/bpe/byte_tokenizer.h"
 #include "common/tokenizer/bpe/pre_tokenizer.h"
@@ -117,6 +119,93 @@ TEST(BpeTokenizerTest, EncodesAsTheMethodIsDescribedAndBack) {
     const std::string bytes = RandomText(random, "", 2000);
     EXPECT_EQ(Decode(*tokenizer, EncodeAll(*tokenizer, bytes)), bytes);
   }
+}
+
+// Texts of everything that words and added tokens depend on, divided wherever they may be.
+TEST(BpeTokenizerTest, TextsAreDividedWhereTheTokensOfBothPartsAreTheWholes) {
+  const absl::string_view pieces[] = {"a",
+                                      "b",
+                                      "s",
+                                      "t",
+                                      "re",
+                                      "ve",
+                                      "ll",
+                                      "'",
+                                      "'s",
+                                      "'re",
+                                      " ",
+                                      "  ",
+                                      "\n",
+                                      "\t",
+                                      "1",
+                                      "23",
+                                      "!",
+                                      "-",
+                                      "<|",
+                                      "|>",
+                                      "<|endoftext|>",
+                                      "\u00e9",
+                                      "\u4e2d\u6587",
+                                      "\u3002",
+                                      "\u00a0",
+                                      "\u3000",
+                                      "\u0663",
+                                      "\xff",
+                                      "\xe4\xb8",
+                                      "\xad",
+                                      "\xc3",
+                                      "\xf0\x9f\x98\x80"};
+  std::mt19937 random(51);
+  const auto text_of = [&](size_t most) {
+    std::string text;
+    for (size_t i = random() % most; i > 0; --i) {
+      const absl::string_view piece = pieces[random() % std::size(pieces)];
+      text.append(piece.data(), piece.size());
+    }
+    return text;
+  };
+  int64_t inner = 0;
+  for (int round = 0; round < 60; ++round) {
+    BpeTrainer trainer;
+    for (int i = 0; i < 20; ++i) trainer.Add(text_of(100));
+    auto vocabulary = trainer.Train(257 + random() % 150);
+    ASSERT_TRUE(vocabulary.ok()) << vocabulary.status();
+    if (round % 2 == 0) {
+      for (const char* content : {"a b", "s 1", "a ", " \xe4\xb8\xad", "\n\n", "!a"}) {
+        if (absl::c_linear_search(vocabulary->tokens, content)) continue;
+        vocabulary->added.push_back({static_cast<int32_t>(vocabulary->tokens.size()), content});
+        vocabulary->tokens.emplace_back(content);
+      }
+    }
+    const auto tokenizer = Make(*std::move(vocabulary));
+    for (int i = 0; i < 20; ++i) {
+      const std::string text = text_of(60);
+      const std::vector<int32_t> whole = EncodeAll(*tokenizer, text);
+      for (size_t at = 0; at <= text.size(); ++at) {
+        const size_t place = tokenizer->SplitAfter(text, at);
+        ASSERT_GE(place, at);
+        ASSERT_LE(place, text.size());
+        inner += place < text.size() && place == at ? 1 : 0;
+        std::vector<int32_t> parts =
+            EncodeAll(*tokenizer, absl::string_view(text).substr(0, place));
+        for (const int32_t token : EncodeAll(*tokenizer, absl::string_view(text).substr(place))) {
+          parts.push_back(token);
+        }
+        ASSERT_EQ(parts, whole) << "at " << place << " of " << text;
+      }
+    }
+  }
+  EXPECT_GT(inner, 5'000);
+}
+
+TEST(BpeTokenizerTest, LongTextsOfWordsAreDividedOften) {
+  const auto tokenizer = Make(SmallVocabulary());
+  EXPECT_EQ(tokenizer->SplitAfter("some words here", 6), 10u);
+  EXPECT_EQ(tokenizer->SplitAfter("it's 12 o'clock", 3), 4u);
+  EXPECT_EQ(tokenizer->SplitAfter("one  two", 4), 8u);
+  EXPECT_EQ(tokenizer->SplitAfter("\u4e2d\u6587\u3002\u4e2d", 1), 6u);
+  EXPECT_EQ(tokenizer->SplitAfter("ab<|endoftext|> ab", 3), 15u);
+  EXPECT_EQ(ByteTokenizer().SplitAfter("ab", 1), 1u);
 }
 
 TEST(BpeTokenizerTest, LongTextsComeInPiecesAndLongWordsInTime) {

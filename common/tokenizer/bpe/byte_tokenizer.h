@@ -19,6 +19,7 @@ class ByteTokenizer final : public Tokenizer {
   std::optional<int32_t> end_of_text() const override { return std::nullopt; }
   void Encode(absl::string_view text,
               absl::FunctionRef<void(absl::Span<const int32_t> tokens)> sink) const override;
+  size_t SplitAfter(absl::string_view /*text*/, size_t at) const override { return at; }
   absl::string_view BytesOf(int32_t token) const override;
   const std::string& json() const override { return json_; }
   uint64_t fingerprint() const override { return fingerprint_; }

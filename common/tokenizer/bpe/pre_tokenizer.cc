@@ -71,6 +71,33 @@ size_t FirstWordBytes(absl::string_view text) {
   return SpacesBytes(text);
 }
 
+bool IsAlwaysBetweenWords(absl::string_view text, size_t place) {
+  constexpr size_t kLongestCodePoint = 4;
+  // The code point that ends at the place; what is no UTF-8 there is left alone.
+  Classified before;
+  size_t begin = place;
+  do {
+    if (begin == 0 || place - begin == kLongestCodePoint) return false;
+    const CodePoint last = FirstCodePoint(text.substr(--begin));
+    if (last.value == kInvalidCodePoint) continue;
+    if (begin + last.bytes != place) return false;
+    before = {ClassOf(last.value), last.bytes};
+    break;
+  } while (true);
+  const CodePoint next = FirstCodePoint(text.substr(place));
+  if (next.value == kInvalidCodePoint) return false;
+  const CodePointClass after = ClassOf(next.value);
+  switch (before.kind) {
+    case CodePointClass::kLetter:
+    case CodePointClass::kNumber:
+      return after != before.kind;
+    case CodePointClass::kOther:
+      return after == CodePointClass::kSpace;
+    default:
+      return false;
+  }
+}
+
 void ForEachWord(absl::string_view text, absl::FunctionRef<void(absl::string_view word)> visit) {
   while (!text.empty()) {
     const size_t bytes = FirstWordBytes(text);

@@ -27,6 +27,16 @@ inline constexpr size_t kLongestWord = size_t{1} << 16;
 // Returns the number of bytes of the first word. REQUIRES: the text is not empty.
 size_t FirstWordBytes(absl::string_view text);
 
+// Returns true for places at which a word ends and the next one begins wherever the division into
+// words began before, and whether or not the text goes on behind the place: behind a letter or a
+// number before which no other of its class follows, and behind an other before a space. Not all
+// such places are known. REQUIRES: the place lies before the text's end.
+//
+// A run of letters ends before what is no letter, and a contraction has no more letters than stand
+// before the place; so does a run of numbers. An other that begins a contraction is followed by a
+// letter, not by a space. Spaces depend on what follows them, so none ends here.
+bool IsAlwaysBetweenWords(absl::string_view text, size_t place);
+
 // Calls `visit` with each word in order; the words together are the text.
 void ForEachWord(absl::string_view text, absl::FunctionRef<void(absl::string_view word)> visit);
 

@@ -64,6 +64,11 @@ void PackTokens(absl::Span<const int32_t> tokens, int token_bytes, std::string& 
   }
 }
 
+void TokenChunks::Restore(std::vector<uint64_t> complete) {
+  checksums_ = std::move(complete);
+  bytes_ = checksums_.size() * kTokenChunkBytes;
+}
+
 void TokenChunks::Add(absl::string_view packed) {
   while (!packed.empty()) {
     if (chunk_ == nullptr) chunk_ = std::make_unique<FingerprintStream>();

@@ -31,6 +31,12 @@ class TokenChunks {
 
   uint64_t bytes() const { return bytes_; }
 
+  // Returns the XXH3 of each chunk that is complete, and of the bytes after these.
+  const std::vector<uint64_t>& complete() const { return checksums_; }
+  uint64_t rest() const { return chunk_ == nullptr ? 0 : chunk_->Finish(); }
+  // Goes on behind complete chunks. REQUIRES: nothing was added.
+  void Restore(std::vector<uint64_t> complete);
+
   // Returns the XXH3 of each chunk. Nothing may be added afterwards.
   std::vector<uint64_t> Finish();
 

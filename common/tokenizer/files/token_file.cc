@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -135,13 +137,128 @@ absl::StatusOr<std::unique_ptr<TokenFileWriter>> TokenFileWriter::Create(const s
                                                                          Replace replace) {
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<OutputFile> file, OutputFile::Create(out, replace));
   auto writer = absl::WrapUnique(new TokenFileWriter(out, tokenizer, std::move(file)));
-  // The header is known at the end only.
-  MUSTER_RETURN_IF_ERROR(writer->WriteBytes(std::string(sizeof(Header), '\0')));
-  const std::string& json = tokenizer.json();
-  MUSTER_RETURN_IF_ERROR(writer->WriteBytes(json));
-  MUSTER_RETURN_IF_ERROR(
-      writer->WriteBytes(std::string(Padding(json.size(), kTokenizerAlignment), '\0')));
+  MUSTER_RETURN_IF_ERROR(writer->WriteHead());
   return writer;
+}
+
+absl::StatusOr<std::unique_ptr<TokenFileWriter>> TokenFileWriter::GoOn(const std::string& out,
+                                                                       const Tokenizer& tokenizer,
+                                                                       Replace replace,
+                                                                       const std::string& source) {
+  const std::optional<TokenFileProgress> progress = ReadTokenFileProgress(out + ".progress");
+  if (progress.has_value() && progress->source == source && progress->bytes > 0) {
+    auto writer = OpenKept(out, tokenizer, replace, progress);
+    // Files that are damaged or incomplete are begun anew.
+    if (writer.ok() || !absl::IsDataLoss(writer.status())) return writer;
+  }
+  std::error_code error;
+  const std::string partial = out + ".partial";
+  if (!progress.has_value() && std::filesystem::exists(partial, error) &&
+      std::filesystem::file_size(partial, error) > 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(partial,
+                     " is there already, and nothing tells that it is a token file in the "
+                     "making; remove it, or name another file to write"));
+  }
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<TokenFileWriter> writer,
+                          OpenKept(out, tokenizer, replace, std::nullopt));
+  // Told before the first byte is written, so that whoever goes on knows the file for ours.
+  TokenFileProgress none;
+  none.source = writer->source_ = source;
+  MUSTER_RETURN_IF_ERROR(WriteTokenFileProgress(writer->progress_path(), none));
+  MUSTER_RETURN_IF_ERROR(writer->WriteHead());
+  return writer;
+}
+
+absl::StatusOr<std::unique_ptr<TokenFileWriter>> TokenFileWriter::OpenKept(
+    const std::string& out, const Tokenizer& tokenizer, Replace replace,
+    const std::optional<TokenFileProgress>& progress) {
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<OutputFile> file, OutputFile::OpenKept(out, replace));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<OutputFile> ends,
+                          OutputFile::OpenKept(out + ".ends", Replace::kFiles));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<OutputFile> trained,
+                          OutputFile::OpenKept(out + ".trained", Replace::kFiles));
+  MUSTER_RETURN_IF_ERROR(file->Shorten(progress.has_value() ? progress->bytes : 0));
+  auto writer = absl::WrapUnique(new TokenFileWriter(out, tokenizer, std::move(file)));
+  writer->kept_ = true;
+  MUSTER_RETURN_IF_ERROR(
+      writer->ends_.KeepIn(std::move(ends), progress.has_value() ? progress->ends : 0));
+  MUSTER_RETURN_IF_ERROR(
+      writer->packed_.KeepIn(std::move(trained), progress.has_value() ? progress->packed : 0));
+  if (progress.has_value()) MUSTER_RETURN_IF_ERROR(writer->Restore(*progress));
+  return writer;
+}
+
+absl::Status TokenFileWriter::Restore(const TokenFileProgress& progress) {
+  const auto differs = [&](absl::string_view what) {
+    return absl::DataLossError(absl::StrCat(what, " of ", path_, " differ from what was written"));
+  };
+  const uint64_t head = sizeof(Header) + tokenizer_.json().size() +
+                        Padding(tokenizer_.json().size(), kTokenizerAlignment);
+  const uint64_t packed = progress.tokens * TokenBytes(tokenizer_.vocabulary());
+  const uint64_t complete = progress.chunks.size() * kTokenChunkBytes;
+  if (progress.bytes != head + packed || packed < complete ||
+      packed - complete >= kTokenChunkBytes) {
+    return differs("the lengths");
+  }
+  chunks_.Restore(progress.chunks);
+  MUSTER_ASSIGN_OR_RETURN(const std::string rest,
+                          file_->ReadAt(static_cast<int64_t>(head + complete), packed - complete));
+  chunks_.Add(rest);
+  if (chunks_.rest() != progress.rest) return differs("the last tokens");
+  if (ends_.fingerprint() != progress.ends_fingerprint) return differs("the document ends");
+  if (packed_.fingerprint() != progress.packed_fingerprint) return differs("the trained bits");
+  trained_.Restore(progress.trained);
+  written_ = progress.bytes;
+  tokens_ = kept_tokens_ = progress.tokens;
+  source_bytes_ = progress.source_bytes;
+  last_end_ = progress.last_end;
+  after_text_ = progress.after_text;
+  source_ = progress.source;
+  position_ = progress.position;
+  return absl::OkStatus();
+}
+
+absl::Status TokenFileWriter::Keep(const std::string& position) {
+  const std::string pending = std::exchange(pending_, std::string());
+  MUSTER_RETURN_IF_ERROR(file_->Write(pending));
+  written_ += pending.size();
+  MUSTER_RETURN_IF_ERROR(file_->Sync());
+  MUSTER_RETURN_IF_ERROR(ends_.Flush());
+  MUSTER_RETURN_IF_ERROR(packed_.Flush());
+  TokenFileProgress progress;
+  progress.source = source_;
+  progress.position = position;
+  progress.bytes = written_;
+  progress.tokens = tokens_;
+  progress.source_bytes = source_bytes_;
+  progress.last_end = last_end_;
+  progress.after_text = after_text_;
+  progress.chunks = chunks_.complete();
+  progress.rest = chunks_.rest();
+  progress.ends = ends_.size();
+  progress.ends_fingerprint = ends_.fingerprint();
+  progress.trained = trained_.state();
+  progress.packed = packed_.size();
+  progress.packed_fingerprint = packed_.fingerprint();
+  return WriteTokenFileProgress(progress_path(), progress);
+}
+
+void TokenFileWriter::Remove() {
+  // The progress goes last, since it tells that the others are a writer's.
+  file_->Remove();
+  ends_.Remove();
+  packed_.Remove();
+  std::error_code ignored;
+  std::filesystem::remove(progress_path(), ignored);
+}
+
+absl::Status TokenFileWriter::WriteHead() {
+  // The header is known at the end only.
+  MUSTER_RETURN_IF_ERROR(WriteBytes(std::string(sizeof(Header), '\0')));
+  const std::string& json = tokenizer_.json();
+  MUSTER_RETURN_IF_ERROR(WriteBytes(json));
+  return WriteBytes(std::string(Padding(json.size(), kTokenizerAlignment), '\0'));
 }
 
 TokenFileWriter::TokenFileWriter(std::string path, const Tokenizer& tokenizer,
@@ -150,12 +267,14 @@ TokenFileWriter::TokenFileWriter(std::string path, const Tokenizer& tokenizer,
       tokenizer_(tokenizer),
       file_(std::move(file)),
       ends_(path_),
-      trained_(path_) {}
+      trained_(path_),
+      packed_(trained_.packed()) {}
 
 absl::Status TokenFileWriter::WriteBytes(absl::string_view bytes) {
   pending_.append(bytes.data(), bytes.size());
   if (pending_.size() < kWriteBytes) return absl::OkStatus();
   const std::string full = std::exchange(pending_, std::string());
+  written_ += full.size();
   return file_->Write(full);
 }
 
@@ -182,7 +301,7 @@ absl::Status TokenFileWriter::AddDocument(absl::string_view text) {
     if (status.ok()) status = AddTokens(tokens, Trained::kYes, 0);
   });
   source_bytes_ += text.size();
-  after_text_ = true;
+  EndText();
   return status;
 }
 
@@ -203,7 +322,6 @@ absl::Status TokenFileWriter::EndDocument() {
 absl::Status TokenFileWriter::EndTokens() {
   if (tokens_ == last_end_) return absl::OkStatus();
   last_end_ = tokens_;
-  ends_fingerprint_.Add(&tokens_, sizeof(tokens_));
   return ends_.Append(AsBytes({&tokens_, 1}));
 }
 
@@ -221,7 +339,7 @@ absl::StatusOr<TokenFileSummary> TokenFileWriter::Finish() {
   header.source_bytes = source_bytes_;
   header.tokenizer_bytes = tokenizer_.json().size();
   header.documents = ends_.size() / sizeof(uint64_t);
-  header.documents_fingerprint = ends_fingerprint_.Finish();
+  header.documents_fingerprint = ends_.fingerprint();
   MUSTER_RETURN_IF_ERROR(WriteBytes(std::string(Padding(chunks_.bytes(), kAlignment), '\0')));
   const std::vector<uint64_t> checksums = chunks_.Finish();
   header.chunks = checksums.size();
@@ -244,17 +362,20 @@ absl::StatusOr<TokenFileSummary> TokenFileWriter::Finish() {
   MUSTER_RETURN_IF_ERROR(
       file_->WriteAt(0, {reinterpret_cast<const char*>(&header), sizeof(header)}));
   MUSTER_RETURN_IF_ERROR(file_->Publish());
+  if (kept_) Remove();
   TokenFileSummary summary;
   summary.tokens = header.tokens;
   summary.source_bytes = header.source_bytes;
   summary.token_bytes = static_cast<int>(header.token_bytes);
   summary.documents = header.documents;
   summary.trained_tokens = trained_.trained();
+  summary.kept_tokens = kept_tokens_;
   return summary;
 }
 
-absl::StatusOr<std::unique_ptr<const TokenFile>> TokenFile::Open(const std::string& path) {
-  MUSTER_ASSIGN_OR_RETURN(FileContent content, FileContent::Open(path));
+absl::StatusOr<std::unique_ptr<const TokenFile>> TokenFile::Open(
+    const std::string& path, const FileContentOptions& options) {
+  MUSTER_ASSIGN_OR_RETURN(FileContent content, FileContent::Open(path, options));
   auto file = absl::WrapUnique(new TokenFile(path, std::move(content)));
   MUSTER_RETURN_IF_ERROR(file->Parse());
   return std::unique_ptr<const TokenFile>(std::move(file));

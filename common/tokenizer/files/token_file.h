@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,11 +12,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "common/base/fingerprint.h"
 #include "common/files/file_content.h"
 #include "common/files/output_file.h"
 #include "common/files/spilled_bytes.h"
 #include "common/tokenizer/files/token_array.h"
+#include "common/tokenizer/files/token_file_progress.h"
 #include "common/tokenizer/files/trained_bits.h"
 #include "common/tokenizer/tokenizer.h"
 
@@ -53,6 +54,8 @@ struct TokenFileSummary {
   int token_bytes = 0;
   uint64_t documents = 0;
   uint64_t trained_tokens = 0;
+  // Tokens that a writer had made which was stopped.
+  uint64_t kept_tokens = 0;
 };
 
 // Writes a token file as a stream, with only one chunk in memory. The file gets its name when it is
@@ -64,6 +67,29 @@ class TokenFileWriter {
                                                                  const Tokenizer& tokenizer,
                                                                  Replace replace = Replace::kNever);
 
+  // Goes on with a file that another writer did not complete, or begins one. Files beside it hold
+  // it meanwhile: OUT.partial, OUT.ends.partial, OUT.trained.partial and OUT.progress. They stay
+  // when this object or its process ends, and are gone after Finish or Remove. `source` tells what
+  // the file is made of, and how: a file that was begun of another source begins anew.
+  //
+  // FailedPrecondition: OUT.partial is another process's or nothing that a writer began.
+  static absl::StatusOr<std::unique_ptr<TokenFileWriter>> GoOn(const std::string& out,
+                                                               const Tokenizer& tokenizer,
+                                                               Replace replace,
+                                                               const std::string& source);
+  // Returns what the last Keep before GoOn was given; empty: the file begins anew.
+  const std::string& position() const { return position_; }
+
+  // Makes all that was added durable, with the position in the source behind it: a writer that goes
+  // on does so from here. REQUIRES: GoOn made the writer.
+  absl::Status Keep(const std::string& position);
+
+  // Removes the files that GoOn began. REQUIRES: as Keep.
+  void Remove();
+
+  // Returns how many bytes the files beside OUT have.
+  uint64_t bytes() const { return written_ + pending_.size() + ends_.size() + packed_.size(); }
+
   // Encodes a document and appends it, all to be learned, with an end-of-text after the text before
   // it. The last text of a file has none, as in a folder of texts that a job reads itself.
   absl::Status AddDocument(absl::string_view text);
@@ -74,6 +100,8 @@ class TokenFileWriter {
   // REQUIRES: the tokens lie in the vocabulary.
   absl::Status AddTokens(absl::Span<const int32_t> tokens, Trained trained, uint64_t source_bytes);
   absl::Status EndDocument();
+  // Ends a document as AddDocument does: tokens that were added before are the text of a file.
+  void EndText() { after_text_ = true; }
 
   // Makes the file durable and visible. InvalidArgument: nothing was added.
   absl::StatusOr<TokenFileSummary> Finish();
@@ -81,6 +109,13 @@ class TokenFileWriter {
  private:
   TokenFileWriter(std::string path, const Tokenizer& tokenizer, std::unique_ptr<OutputFile> file);
 
+  // Opens the files of GoOn, and takes up what they hold by this progress, if there is one.
+  static absl::StatusOr<std::unique_ptr<TokenFileWriter>> OpenKept(
+      const std::string& out, const Tokenizer& tokenizer, Replace replace,
+      const std::optional<TokenFileProgress>& progress);
+  absl::Status Restore(const TokenFileProgress& progress);
+  absl::Status WriteHead();
+  std::string progress_path() const { return path_ + ".progress"; }
   absl::Status WriteTokens(absl::Span<const int32_t> tokens);
   // Ends a text that another document follows.
   absl::Status SeparateText();
@@ -99,8 +134,15 @@ class TokenFileWriter {
   uint64_t tokens_ = 0;
   uint64_t last_end_ = 0;
   SpilledBytes ends_;
-  FingerprintStream ends_fingerprint_;
   TrainedBits trained_;
+  SpilledBytes& packed_;
+  // Bytes of the file, without `pending_`.
+  uint64_t written_ = 0;
+  // Of GoOn; `kept_` is const after it.
+  bool kept_ = false;
+  std::string source_;
+  std::string position_;
+  uint64_t kept_tokens_ = 0;
 };
 
 // A token file, mapped if it is large. Thread-safe.
@@ -109,7 +151,8 @@ class TokenFile {
   // NotFound: there is no such file. InvalidArgument: the file is not a token file.
   // FailedPrecondition: the file has a newer format. DataLoss: the file is damaged, or shorter or
   // longer than it says. All name the path.
-  static absl::StatusOr<std::unique_ptr<const TokenFile>> Open(const std::string& path);
+  static absl::StatusOr<std::unique_ptr<const TokenFile>> Open(
+      const std::string& path, const FileContentOptions& options = {});
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   uint64_t tokens() const { return tokens_->size(); }

@@ -16,6 +16,13 @@ constexpr uint64_t kPackBytes = 64 << 10;
 
 }  // namespace
 
+void TrainedBits::Restore(const State& state) {
+  all_ = state.all;
+  bits_ = state.bits;
+  trained_ = state.trained;
+  byte_ = state.byte;
+}
+
 absl::Status TrainedBits::Add(uint64_t count, bool trained) {
   if (count == 0) return absl::OkStatus();
   if (all_ && !trained) {

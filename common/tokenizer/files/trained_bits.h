@@ -28,6 +28,17 @@ class TrainedBits {
   // Appends the same bit `count` times.
   absl::Status Add(uint64_t count, bool trained);
 
+  // What was added, beside `packed`, as a file that is written on later keeps it.
+  struct State {
+    bool all = true;
+    uint64_t bits = 0;
+    uint64_t trained = 0;
+    unsigned char byte = 0;
+  };
+  State state() const { return {all_, bits_, trained_, byte_}; }
+  void Restore(const State& state);
+  SpilledBytes& packed() { return packed_; }
+
   // Returns how many of the bits are 1.
   uint64_t trained() const { return trained_; }
 

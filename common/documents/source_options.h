@@ -1,0 +1,36 @@
+#ifndef MUSTER_COMMON_DOCUMENTS_SOURCE_OPTIONS_H_
+#define MUSTER_COMMON_DOCUMENTS_SOURCE_OPTIONS_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/chat_template/model_chat_template.h"
+#include "common/documents/document_source.h"
+
+namespace muster {
+
+// A command or a job (v1::DocumentSpec) says by these how to read documents.
+struct SourceArguments {
+  std::string field;
+  // Folder with the chat template; empty: the tokenizer's.
+  std::string model;
+  std::string template_name = "default";
+  std::string raw;
+};
+
+// Says how to read documents, and has the chat template that this refers to.
+struct SourceOptions {
+  std::unique_ptr<const ModelChatTemplate> chat_template;
+  DocumentOptions documents;
+};
+
+// Opens the chat template of `arguments.model` or, without that, the one beside the tokenizer of
+// this name, if there is one. Errors are ModelChatTemplate::Open's; those about the second come
+// only if there are chats.
+absl::StatusOr<SourceOptions> OpenSourceOptions(const SourceArguments& arguments,
+                                                const std::string& tokenizer);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_DOCUMENTS_SOURCE_OPTIONS_H_
