@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,9 +12,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "common/job/job_road.h"
 #include "common/mesh/job_mesh.h"
-#include "common/partition/stage_holding.h"
+#include "common/partition/dense_layout.h"
 #include "common/plan/calls/job_calls.h"
 #include "common/plan/calls/step_calls.h"
 #include "common/plan/calls/step_traffic.h"
@@ -23,6 +24,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/schema.pb.h"
+#include "tests/equivalence/step_observer.h"
 #include "tests/equivalence/training_run.h"
 #include "worker/runtime/training/prepared_job.h"
 
@@ -62,7 +64,9 @@ std::string LabelOf(const RecordedAction& action, const StepCall& call, int slic
       {"gather gradients", "tensor rows"},
       {"gather softmax parts", "tensor rows"},
       {"scatter sums", "sums of tensor rows"},
-      {"sum", "sum over tensor ranks"}};
+      {"sum", "sum over tensor ranks"},
+      {"pull", "unit "},
+      {"push", "unit "}};
   if (action.action.transfers()) {
     return absl::StrCat(action.action.of_gradient() ? "gradients " : "outputs ",
                         action.action.receives() ? "from a stage" : "to a stage");
@@ -89,6 +93,7 @@ std::string TextOf(Collective kind, absl::string_view label, uint64_t bytes) {
 // Returns the name of the communicator that makes a call
 // (worker/strategy/group/exchange/rank_groups.h).
 std::string GroupOf(const v1::JobSpec& job, const RecordedAction& action, const StepCall& call) {
+  if (call.among == Axes()) return "servers";
   if (call.among == Axis::kTensor) return absl::StrCat("tensor", call.ranks);
   if (call.among == Axis::kPipeline) return action.action.transfers() ? "stages" : "tied";
   if (call.among == Axes().Others()) return "world";
@@ -97,10 +102,13 @@ std::string GroupOf(const v1::JobSpec& job, const RecordedAction& action, const 
   return SizeAlong(kModelAxes, job) > 1 ? "data" : "world";
 }
 
-// Returns the calls of a slot's training, by group.
-std::vector<Calls> PlannedCalls(const v1::JobSpec& job, const PreparedJob& prepared, int slot) {
-  const CallRoad road = TrainsByAllReduce(job) ? CallRoad::kAllReduce : CallRoad::kServers;
-  const JobCalls calls = JobCalls::Create(*prepared.schema, job, road).value();
+std::string AcquiredText(int unit, Direction direction) {
+  return absl::StrCat("acquire ", unit, direction == Direction::kForward ? "" : " for backward");
+}
+
+// Returns the calls of a slot's training, by group: those of servers among its acquired units.
+std::map<std::string, Calls> PlannedCalls(const JobCalls& calls, uint64_t total_steps, int slot) {
+  const v1::JobSpec& job = calls.spec();
   const Mesh& mesh = calls.mesh();
   const BatchDivision batch = {.batch_size = job.batch_size(),
                                .data_ranks = mesh.size(kDataAxes),
@@ -113,7 +121,7 @@ std::vector<Calls> PlannedCalls(const v1::JobSpec& job, const PreparedJob& prepa
   const RecordedStep recorded =
       RankCalls::Create(calls, mesh.Position(slot, kModelAxes)).value()->Record(step);
   std::map<std::string, Calls> groups;
-  for (uint64_t clock = 0; clock <= prepared.total_steps; ++clock) {
+  for (uint64_t clock = 0; clock <= total_steps; ++clock) {
     int slices = 0;
     for (const RecordedAction& action : recorded.actions) {
       // Before the first step ranks gather what they hold whole.
@@ -125,13 +133,79 @@ std::vector<Calls> PlannedCalls(const v1::JobSpec& job, const PreparedJob& prepa
         groups[GroupOf(job, action, call)].push_back(
             TextOf(call.kind, label, call.count * SizeOf(call.dtype)));
       }
+      if (calls.served() && action.action.kind == ActionKind::kAcquire) {
+        groups["servers"].push_back(AcquiredText(action.action.unit, action.action.direction));
+      }
     }
   }
-  std::vector<Calls> result;
-  for (auto& [name, made] : groups) result.push_back(std::move(made));
-  std::sort(result.begin(), result.end());
-  return result;
+  return groups;
 }
+
+// Notes each slot's pulls and pushes, those of a unit as one, among the units that it acquires, in
+// their order. Each slot is one thread's.
+class RequestObserver final : public StepObserver {
+ public:
+  RequestObserver(const JobCalls& calls, uint64_t total_steps)
+      : total_steps_(total_steps), slots_(calls.mesh().world_size()) {
+    for (size_t slot = 0; slot < slots_.size(); ++slot) {
+      const int rank = calls.mesh().Position(static_cast<int>(slot), kModelAxes);
+      const DenseLayout layout = calls.LayoutOf(rank, calls.TensorsOf(rank).value()).value();
+      for (const DenseLayout::Block& block : layout.blocks()) {
+        slots_[slot].blocks[{block.partition, block.index_in_partition}] = block;
+      }
+    }
+  }
+
+  void Acquired(uint32_t slot, int unit, Direction direction, const ModelParameters&) override {
+    EndRequest(slots_[slot]);
+    slots_[slot].made.push_back(AcquiredText(unit, direction));
+  }
+  void Sent(uint32_t slot_index, const DenseRequest& request) override {
+    Slot& slot = slots_[slot_index];
+    // The trained values are read after the last step.
+    if (slot.steps == total_steps_) return;
+    for (uint32_t i = 0; i < request.blocks; ++i) {
+      const DenseLayout::Block& block =
+          slot.blocks.at({request.partition, request.first_block + i});
+      if (request.kind != slot.kind || block.unit != slot.unit || slot.asked.count(&block) > 0) {
+        EndRequest(slot);
+      }
+      slot.kind = request.kind;
+      slot.unit = block.unit;
+      slot.bytes += block.elements() * SizeOf(request.dtype);
+      slot.asked.insert(&block);
+    }
+  }
+  void StepEnded(uint32_t slot, uint64_t clock, const StepSums& sums) override {
+    EndRequest(slots_[slot]);
+    ++slots_[slot].steps;
+  }
+
+  const Calls& made(int slot) const { return slots_[slot].made; }
+
+ private:
+  struct Slot {
+    // By partition and position in it.
+    std::map<std::pair<uint32_t, uint32_t>, DenseLayout::Block> blocks;
+    Calls made;
+    uint64_t steps = 0;
+    // The request at hand: its unit's blocks so far.
+    Collective kind = Collective::kReceive;
+    uint32_t unit = 0;
+    uint64_t bytes = 0;
+    std::set<const DenseLayout::Block*> asked;
+  };
+
+  static void EndRequest(Slot& slot) {
+    if (slot.asked.empty()) return;
+    slot.made.push_back(TextOf(slot.kind, absl::StrCat("unit ", slot.unit), slot.bytes));
+    slot.asked.clear();
+    slot.bytes = 0;
+  }
+
+  const uint64_t total_steps_;
+  std::vector<Slot> slots_;
+};
 
 // Returns the calls that a slot made, by group.
 std::vector<Calls> CallsMade(const v1::JobSpec& job,
@@ -163,11 +237,16 @@ void ExpectPredictedTraffic(const v1::JobSpec& given) {
       absl::StrCat(job.parallelism().ShortDebugString(), " ", job.compute().ShortDebugString()));
   const PreparedJob prepared = PrepareJob(job).value();
   const bool by_all_reduce = TrainsByAllReduce(job);
+  const JobCalls calls = JobCalls::Create(*prepared.schema, job,
+                                          by_all_reduce ? CallRoad::kAllReduce : CallRoad::kServers)
+                             .value();
   const auto predicted =
       by_all_reduce ? PredictAllReduceTraffic(*prepared.schema, job, AllReduceWay::kSharedMemory)
                     : PredictServerTraffic(*prepared.schema, {}, job, AllReduceWay::kSharedMemory);
   ASSERT_EQ(predicted.status(), absl::OkStatus());
-  const RunResult run = by_all_reduce ? TrainByAllReduce(job, {}) : TrainOnServers(job, {});
+  RequestObserver observer(calls, prepared.total_steps);
+  const RunResult run =
+      by_all_reduce ? TrainByAllReduce(job, {}) : TrainOnServers(job, {.observer = &observer});
   ASSERT_EQ(run.counters.size(), predicted->workers.size());
   const auto steps = static_cast<double>(prepared.total_steps);
   uint64_t tensor_bytes = 0;
@@ -189,8 +268,14 @@ void ExpectPredictedTraffic(const v1::JobSpec& given) {
       EXPECT_GT(counters.stage_bytes_sent, 0);
     }
     tensor_bytes += counters.tensor_bytes_sent;
-    EXPECT_EQ(CallsMade(job, run.collectives[slot]),
-              PlannedCalls(job, prepared, static_cast<int>(slot)));
+    const int rank = static_cast<int>(slot);
+    std::map<std::string, Calls> planned = PlannedCalls(calls, prepared.total_steps, rank);
+    if (calls.served()) EXPECT_EQ(observer.made(rank), planned["servers"]);
+    planned.erase("servers");
+    std::vector<Calls> groups;
+    for (auto& [name, made] : planned) groups.push_back(std::move(made));
+    std::sort(groups.begin(), groups.end());
+    EXPECT_EQ(CallsMade(job, run.collectives[slot]), groups);
   }
   // A stage may have layers of which tensor ranks exchange nothing; not all have.
   if (SizeAlong(Axis::kTensor, job) > 1) {

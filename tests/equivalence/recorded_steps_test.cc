@@ -32,7 +32,7 @@ enum Option {
   kRecompute,
   kOptions
 };
-constexpr int kChoices[kOptions] = {2, 3, 2, 3, 2, 6, 4, 2, 2, 2, 2};
+constexpr int kChoices[kOptions] = {2, 3, 2, 3, 2, 6, 4, 2, 2, 3, 2};
 constexpr int kMostChoices = 6;
 
 // Returns the job of one of the shapes with these choices.
@@ -52,12 +52,18 @@ v1::JobSpec JobOf(const Choice& choice, const std::vector<v1::JobSpec>& shapes) 
   if (choice[kShard] == 1) parallelism.mutable_zero()->set_shard(2);
   spec.set_micro_batches(choice[kMicroBatches] == 0 ? 1 : 4);
   if (choice[kCompute] == 1) spec.mutable_compute()->set_type(v1::ComputeSpec::BF16);
+  if (choice[kCompute] == 2) spec.mutable_compute()->set_type(v1::ComputeSpec::F16);
   if (choice[kRecompute] == 1) spec.mutable_compute()->set_recompute(v1::ComputeSpec::FULL);
-  // Some jobs do not clip, and some have several buckets.
+  // Some jobs do not clip, some have several buckets, and some send servers 16 bits.
   if (choice[kRecompute] == 1) spec.clear_clipping();
   if (choice[kByAllReduce] == 1 && choice[kZero] == 0 && choice[kCompute] == 0) {
     spec.mutable_update()->set_first_bucket_bytes(2000);
     spec.mutable_update()->set_bucket_bytes(6000);
+  }
+  if (choice[kByAllReduce] == 0 && choice[kRecompute] == 1) {
+    v1::JobSpec half = spec;
+    half.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+    if (ValidateJob(half).ok()) return half;
   }
   return spec;
 }

@@ -8,6 +8,7 @@
 #include "common/partition/local_tensors.h"
 #include "gtest/gtest.h"
 #include "proto/schema.pb.h"
+#include "tests/equivalence/watched_client.h"
 
 namespace muster {
 namespace {
@@ -77,23 +78,35 @@ v1::TaskOrder RunWorld::Order(uint32_t slot, uint64_t incarnation) const {
   return order;
 }
 
+ShardRouterDependencies RunWorld::Routing(uint32_t slot, const v1::ShardMap& map,
+                                          std::shared_ptr<RegisteredMemory> memory) {
+  ShardRouterDependencies routing = servers_.Routing(map, std::move(memory));
+  routing.log = [this](absl::string_view line) { Log(line); };
+  if (options_.observer == nullptr) return routing;
+  routing.make_client = [slot, &observer = *options_.observer,
+                         make_client = std::move(routing.make_client)](const std::string& address) {
+    return WatchClient(make_client(address), slot, observer);
+  };
+  return routing;
+}
+
 std::unique_ptr<ParameterServerStrategy> RunWorld::OnServers(
     uint32_t slot, uint64_t incarnation, ParameterServerStrategy::Options options) {
   const v1::TaskOrder order = Order(slot, incarnation);
   options.checkpoints = &checkpoints_.storage();
   options.registered_memory = servers_.MakeTaskMemory();
-  ShardRouterDependencies routing = servers_.Routing(order.shard_map(), options.registered_memory);
-  routing.log = [this](absl::string_view line) { Log(line); };
-  return ParameterServerStrategy::Create(order, *job_.schema, options, std::move(routing)).value();
+  return ParameterServerStrategy::Create(
+             order, *job_.schema, options,
+             Routing(slot, order.shard_map(), options.registered_memory))
+      .value();
 }
 
 std::unique_ptr<ServedGroup> RunWorld::OnServersWithPeers(uint32_t slot,
                                                           const v1::TaskOrder& order) {
   ServedGroup::Options options;
   options.servers.checkpoints = &checkpoints_.storage();
-  ShardRouterDependencies routing = servers_.Routing(order.shard_map(), nullptr);
-  routing.log = [this](absl::string_view line) { Log(line); };
-  return std::make_unique<ServedGroup>(order, *job_.schema, options, std::move(routing));
+  return std::make_unique<ServedGroup>(order, *job_.schema, options,
+                                       Routing(slot, order.shard_map(), nullptr));
 }
 
 std::unique_ptr<ShardedStrategy> RunWorld::ByAllReduce(uint32_t slot, uint64_t incarnation) {
@@ -103,7 +116,7 @@ std::unique_ptr<ShardedStrategy> RunWorld::ByAllReduce(uint32_t slot, uint64_t i
   dependencies.clock = &clock_;
   dependencies.offload_folder = checkpoints_.root();
   dependencies.log = [this](absl::string_view line) { Log(line); };
-  dependencies.routing = servers_.Routing(order.shard_map(), nullptr);
+  dependencies.routing = Routing(slot, order.shard_map(), nullptr);
   return ShardedStrategy::Create(order, *job_.schema, {}, std::move(dependencies)).value();
 }
 

@@ -89,6 +89,9 @@ class RunWorld {
   void JoinShares();
 
  private:
+  // Returns the way of a slot's task with that memory to servers.
+  ShardRouterDependencies Routing(uint32_t slot, const v1::ShardMap& map,
+                                  std::shared_ptr<RegisteredMemory> memory);
   // Returns the number of the group of ranks with all weights that the slot is in.
   int ReplicaOf(uint32_t slot) const;
 

@@ -4,11 +4,22 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "common/collectives/collective.h"
+#include "common/tensor/dtype.h"
 #include "tests/equivalence/forwarding_strategy.h"
 #include "worker/nn/model.h"
 #include "worker/runtime/training/step_engine.h"
 
 namespace muster {
+
+// A pull (kReceive) or push (kSend) of dense blocks of a partition.
+struct DenseRequest {
+  Collective kind = Collective::kReceive;
+  DType dtype = DType::kF32;
+  uint32_t partition = 0;
+  uint32_t first_block = 0;
+  uint32_t blocks = 0;
+};
 
 // Sees what each slot's steps come to, on the slot's own thread. This one looks at nothing.
 class StepObserver {
@@ -24,6 +35,9 @@ class StepObserver {
   // has left yet.
   virtual void GradientReady(uint32_t slot, uint64_t clock, int unit, float loss_scale,
                              GradientSpans gradients) {}
+
+  // The slot's task sends this to a server, perhaps not in a step.
+  virtual void Sent(uint32_t slot, const DenseRequest& request) {}
 
   virtual void StepEnded(uint32_t slot, uint64_t clock, const StepSums& sums) {}
 };
