@@ -205,21 +205,19 @@ void DeviceOps::AttentionBackward(const AttentionShape& shape, DType type,
       Scratch(DeviceAttentionBackwardScratch(shape.B * shape.T, shape.H)), arrays.dropout);
 }
 
-void DeviceOps::AttentionOfPart(const AttentionShape&, const AttentionPart&, DType,
-                                const AttentionPartArrays&) {
-  stream_.Fail(
-      absl::UnimplementedError("devices do not make attention by parts (AttentionOfPart)"));
+void DeviceOps::AttentionOfPart(const AttentionShape& shape, const AttentionPart& part, DType type,
+                                const AttentionPartArrays& arrays) {
+  DeviceAttentionOfPart(stream_, shape, part, type, arrays);
 }
 
-void DeviceOps::AttentionDelta(const AttentionShape&, int64_t, DType, const void*, const void*,
-                               float*) {
-  stream_.Fail(absl::UnimplementedError("devices do not make attention by parts (AttentionDelta)"));
+void DeviceOps::AttentionDelta(const AttentionShape& shape, int64_t rows, DType type,
+                               const void* out, const void* dout, float* delta) {
+  DeviceAttentionDelta(stream_, shape, rows, type, out, dout, delta);
 }
 
-void DeviceOps::AttentionPartBackward(const AttentionShape&, const AttentionPart&, DType,
-                                      const AttentionPartGradientArrays&) {
-  stream_.Fail(
-      absl::UnimplementedError("devices do not make attention by parts (AttentionPartBackward)"));
+void DeviceOps::AttentionPartBackward(const AttentionShape& shape, const AttentionPart& part,
+                                      DType type, const AttentionPartGradientArrays& arrays) {
+  DeviceAttentionPartBackward(stream_, shape, part, type, arrays);
 }
 
 void DeviceOps::CrossEntropy(const CrossEntropyShape& shape, DType type,

@@ -31,9 +31,14 @@ struct KeptTile {
     if constexpr (kDrops) {
       const int64_t heads = dropout.heads > 0 ? dropout.heads : place.H;
       const uint64_t head = (dropout.clock->first_example + b) * heads + dropout.first_head + h;
-      const uint64_t row = head * place.T + q0;
+      const uint64_t row = head * place.T + place.first_query + q0;
+      const int64_t key = place.first_key + k0;
+      const int within = static_cast<int>(key % 8);
       for (int i = ThreadIndex(); i < kQueries * kRowBytes; i += kThreads) {
-        bits[i] = KeptOf8(dropout, row + i / kRowBytes, k0 / 8 + i % kRowBytes);
+        const uint64_t eight = key / 8 + i % kRowBytes;
+        const uint32_t low = KeptOf8(dropout, row + i / kRowBytes, eight);
+        const uint32_t high = within != 0 ? KeptOf8(dropout, row + i / kRowBytes, eight + 1) : 0u;
+        bits[i] = static_cast<uint8_t>((high << 8 | low) >> within);
       }
     }
   }

@@ -13,9 +13,9 @@ namespace {
 
 template <typename Kernel>
 void LaunchForward(DeviceStream& stream, const AttentionShape& shape, int64_t queries,
-                   const Kernel& kernel) {
+                   int64_t queries_of_block, const Kernel& kernel) {
   Launch(stream,
-         {.x = CeilDiv(shape.T, queries),
+         {.x = CeilDiv(queries, queries_of_block),
           .y = static_cast<int>(shape.H),
           .z = static_cast<int>(shape.B)},
          Kernel::kShared, kernel);
@@ -25,15 +25,19 @@ template <typename T, int kD, bool kDrops>
 void Tensor(DeviceStream& stream, const AttentionShape& shape, const OpDropout& dropout,
             const T* qkv, T* out, float* logsumexp) {
   using Kernel = TensorAttentionKernel<T, kD, kDrops>;
-  LaunchForward(stream, shape, Kernel::kQueries,
+  LaunchForward(stream, shape, shape.T, Kernel::kQueries,
                 Kernel{PlaceOf(shape), dropout, qkv, out, logsumexp});
 }
 
-template <typename T, int kD, bool kDrops>
-void Fma(DeviceStream& stream, const AttentionShape& shape, const OpDropout& dropout, const T* qkv,
-         T* out, float* logsumexp) {
-  using Kernel = FmaAttentionKernel<T, kD, kDrops>;
-  LaunchForward(stream, shape, Kernel::kSide, Kernel{PlaceOf(shape), dropout, qkv, out, logsumexp});
+template <typename T>
+void Fma(DeviceStream& stream, const AttentionShape& shape, const ResolvedAttentionShape& place,
+         const OpDropout& dropout, const FmaForwardArrays<T>& arrays) {
+  WithFmaWidth(shape.D, [&](auto width) {
+    WithDropout(dropout, [&](auto drops) {
+      using Kernel = FmaAttentionKernel<T, width(), drops()>;
+      LaunchForward(stream, shape, place.queries, Kernel::kSide, Kernel{place, dropout, arrays});
+    });
+  });
 }
 
 }  // namespace
@@ -69,11 +73,22 @@ void DeviceAttention(DeviceStream& stream, const AttentionShape& shape, DType ty
         });
       }
     }
-    WithFmaWidth(shape.D, [&](auto width) {
-      WithDropout(dropout, [&](auto drops) {
-        Fma<T, width(), drops()>(stream, shape, dropout, in, to, logsumexp);
-      });
-    });
+    Fma<T>(stream, shape, PlaceOf(shape), dropout,
+           {.queries = in, .keys = in, .out = to, .logsumexp = logsumexp});
+  });
+}
+
+void DeviceAttentionOfPart(DeviceStream& stream, const AttentionShape& shape,
+                           const AttentionPart& part, DType type,
+                           const AttentionPartArrays& arrays) {
+  WithStorageType(type, [&](auto zero) {
+    using T = decltype(zero);
+    Fma<T>(stream, shape, PlaceOf(shape, part), arrays.dropout,
+           {.queries = static_cast<const T*>(arrays.queries),
+            .keys = static_cast<const T*>(arrays.keys_values),
+            .logsumexp = arrays.logsumexp,
+            .part_out = arrays.out,
+            .accumulation = arrays.accumulation});
   });
 }
 

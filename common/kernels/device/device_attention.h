@@ -39,6 +39,18 @@ void DeviceAttentionBackward(DeviceStream& stream, const AttentionShape& shape, 
                              const void* dout, void* dqkv, float* scratch,
                              const OpDropout& dropout = {});
 
+// Attention by parts, as AttentionOfPart, AttentionDelta and AttentionPartBackward of
+// common/compute/ops.h: for every type in f32, without tensor cores. REQUIRES: as forward, except
+// that a block takes DeviceAttentionSharedBytes of f32.
+void DeviceAttentionOfPart(DeviceStream& stream, const AttentionShape& shape,
+                           const AttentionPart& part, DType type,
+                           const AttentionPartArrays& arrays);
+void DeviceAttentionDelta(DeviceStream& stream, const AttentionShape& shape, int64_t rows,
+                          DType type, const void* out, const void* dout, float* delta);
+void DeviceAttentionPartBackward(DeviceStream& stream, const AttentionShape& shape,
+                                 const AttentionPart& part, DType type,
+                                 const AttentionPartGradientArrays& arrays);
+
 }  // namespace muster
 
 #endif  // MUSTER_COMMON_KERNELS_DEVICE_DEVICE_ATTENTION_H_

@@ -10,9 +10,33 @@
 
 namespace muster {
 
-// Attention in f32 arithmetic, without tensor cores: for f32, and for heads that cannot be read by
-// 16-byte chunks. The method is tensor_attention.h's and tensor_attention_backward.h's; tiles are
-// squares.
+// Attention in f32 arithmetic, without tensor cores: for f32, for heads that cannot be read by
+// 16-byte chunks, and for parts. The method is tensor_attention.h's and
+// tensor_attention_backward.h's; tiles are squares.
+
+// As AttentionLoopArrays (vector_kernels.h), except that keys begin with a row's first head.
+template <typename T>
+struct FmaForwardArrays {
+  const T* queries;
+  const T* keys;
+  T* out;
+  float* logsumexp;
+  // Of a part, instead of `out`.
+  float* part_out;
+  Accumulation accumulation;
+};
+// dqkv is laid out as queries and keys are; part_dqueries and part_dkeys are dense and added to.
+template <typename T>
+struct FmaBackwardArrays {
+  const T* queries;
+  const T* keys;
+  const T* dout;
+  const float* logsumexp;
+  const float* delta;
+  T* dqkv;
+  float* part_dqueries;
+  float* part_dkeys;
+};
 
 // Forward: a block owns kSide queries; keys and values pass by in one place.
 template <typename T, int kHeadDim, bool kDrops>
@@ -29,9 +53,7 @@ struct FmaAttentionKernel {
 
   ResolvedAttentionShape place;
   OpDropout dropout;
-  const T* qkv;
-  T* out;
-  float* logsumexp;
+  FmaForwardArrays<T> arrays;
 
   MUSTER_DEVICE void Run() const {
     float* const queries = reinterpret_cast<float*>(SharedMemory());
@@ -40,8 +62,11 @@ struct FmaAttentionKernel {
     const Kept kept = Kept::At(SharedMemory() + kTilesBytes);
     const int h = BlockY(), b = BlockZ(), kv = place.KeyHeadOf(h);
     const int64_t q0 = static_cast<int64_t>(GridX() - 1 - BlockX()) * kSide;
-    const int64_t end = Min64(q0 + kSide, place.T);
-    ReadTile<kSide, kD>(queries, qkv + place.Query(b, h), place.qkv_stride, q0, place.T, place.D);
+    const int64_t end = place.EndOfKeys(Min64(q0 + kSide, place.queries) - 1);
+    const bool continues = arrays.accumulation == Accumulation::kAdd;
+    if (continues && end <= place.FirstKey(b, q0)) return;
+    ReadTile<kSide, kD>(queries, arrays.queries + place.Query(b, h), place.qkv_stride, q0,
+                        place.queries, place.D);
     RowSums<kSide, kD> o;
     o.Clear();
     float largest[Square<kSide>::kEach], sum[Square<kSide>::kEach];
@@ -49,9 +74,18 @@ struct FmaAttentionKernel {
     for (int i = 0; i < Square<kSide>::kEach; ++i) {
       largest[i] = -Infinity();
       sum[i] = 0;
+      const int64_t query = q0 + Square<kSide>::Row(i);
+      if (continues && query < place.queries) {
+        largest[i] = arrays.logsumexp[place.Rows(b, h) + query] / place.scale;
+        sum[i] = largest[i] == -Infinity() ? 0.0f : 1.0f;
+      }
+    }
+    if (continues) {
+      o.Read(arrays.part_out + place.Out(b, h), place.out_stride, q0, place.queries, place.D);
     }
     for (int64_t k0 = place.FirstKey(b, q0) / kSide * kSide; k0 < end; k0 += kSide) {
-      ReadTile<kSide, kD>(passing, qkv + place.Key(b, kv), place.qkv_stride, k0, place.T, place.D);
+      ReadTile<kSide, kD>(passing, arrays.keys + place.Key(b, kv), place.key_stride, k0, place.keys,
+                          place.D);
       kept.template Draw<kThreads>(dropout, place, b, h, q0, k0);
       SyncBlock();
       Square<kSide> s;
@@ -59,8 +93,8 @@ struct FmaAttentionKernel {
       Softmax(b, q0, k0, kept, s, largest, sum, o);
       s.Write(probabilities);
       SyncBlock();
-      ReadTile<kSide, kD>(passing, qkv + place.Value(b, kv), place.qkv_stride, k0, place.T,
-                          place.D);
+      ReadTile<kSide, kD>(passing, arrays.keys + place.Value(b, kv), place.key_stride, k0,
+                          place.keys, place.D);
       SyncBlock();
       o.AddProduct(probabilities, passing);
       SyncBlock();
@@ -68,12 +102,19 @@ struct FmaAttentionKernel {
 #pragma unroll
     for (int i = 0; i < Square<kSide>::kEach; ++i) {
       const int64_t query = q0 + Square<kSide>::Row(i);
-      o.Scale(i, 1.0f / sum[i]);
-      if (logsumexp != nullptr && SquareX() == 0 && query < place.T) {
-        logsumexp[place.Rows(b, h) + query] = largest[i] * place.scale + Log(sum[i]);
+      // 0 where the row has seen no key.
+      const bool empty = arrays.part_out != nullptr && sum[i] == 0;
+      o.Scale(i, empty ? 0.0f : 1.0f / sum[i]);
+      if (arrays.logsumexp != nullptr && SquareX() == 0 && query < place.queries) {
+        arrays.logsumexp[place.Rows(b, h) + query] =
+            empty ? -Infinity() : largest[i] * place.scale + Log(sum[i]);
       }
     }
-    o.Write(out + place.Out(b, h), place.out_stride, q0, place.T, place.D);
+    if (arrays.part_out != nullptr) {
+      o.Write(arrays.part_out + place.Out(b, h), place.out_stride, q0, place.queries, place.D);
+    } else {
+      o.Write(arrays.out + place.Out(b, h), place.out_stride, q0, place.queries, place.D);
+    }
   }
 
   MUSTER_DEVICE void Softmax(int b, int64_t q0, int64_t k0, const Kept& kept, Square<kSide>& s,
@@ -83,11 +124,12 @@ struct FmaAttentionKernel {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       const int64_t query = q0 + Square<kSide>::Row(i), first = place.FirstKey(b, query);
+      const int64_t last = Min64(query + place.Shift(), place.keys - 1);
       float row_largest = largest[i];
 #pragma unroll
       for (int j = 0; j < kEach; ++j) {
         const int64_t key = k0 + Square<kSide>::Column(j);
-        if (key > query || key < first) s.v[i][j] = -Infinity();
+        if (key > last || key < first) s.v[i][j] = -Infinity();
         row_largest = Max(s.v[i][j], row_largest);
       }
       // Over the 16 threads of the row, which are half a warp.
@@ -135,7 +177,7 @@ struct FmaKeyGradientKernel {
 
   ResolvedAttentionShape place;
   OpDropout dropout;
-  AttentionBackwardArrays<T> arrays;
+  FmaBackwardArrays<T> arrays;
 
   MUSTER_DEVICE void Run() const {
     constexpr int kTile = kSide * kFloatPitch<kD>;
@@ -150,9 +192,9 @@ struct FmaKeyGradientKernel {
     const int kv = BlockY(), b = BlockZ();
     const int64_t k0 = static_cast<int64_t>(BlockX()) * kSide;
     const int group = place.H / place.KV;
-    ReadTile<kSide, kD>(keys, arrays.qkv + place.Key(b, kv), place.qkv_stride, k0, place.T,
+    ReadTile<kSide, kD>(keys, arrays.keys + place.Key(b, kv), place.key_stride, k0, place.keys,
                         place.D);
-    ReadTile<kSide, kD>(values, arrays.qkv + place.Value(b, kv), place.qkv_stride, k0, place.T,
+    ReadTile<kSide, kD>(values, arrays.keys + place.Value(b, kv), place.key_stride, k0, place.keys,
                         place.D);
     RowSums<kSide, kD> dk, dv;
     dk.Clear();
@@ -160,20 +202,21 @@ struct FmaKeyGradientKernel {
     int64_t ends[Square<kSide>::kEach];
 #pragma unroll
     for (int i = 0; i < Square<kSide>::kEach; ++i) {
-      ends[i] = place.EndOfQueries(b, Min64(k0 + Square<kSide>::Row(i), place.T - 1));
+      ends[i] = place.EndOfQueries(b, Min64(k0 + Square<kSide>::Row(i), place.keys - 1));
     }
-    const int64_t end = place.EndOfQueries(b, Min64(k0 + kSide, place.T) - 1);
+    const int64_t end = place.EndOfQueries(b, Min64(k0 + kSide, place.keys) - 1);
+    const int64_t begin = place.FirstQuery(k0) / kSide * kSide;
     for (int h = kv * group; h < (kv + 1) * group; ++h) {
-      for (int64_t q0 = k0; q0 < end; q0 += kSide) {
-        ReadTile<kSide, kD>(queries, arrays.qkv + place.Query(b, h), place.qkv_stride, q0, place.T,
-                            place.D);
-        ReadTile<kSide, kD>(dout, arrays.dout + place.Out(b, h), place.out_stride, q0, place.T,
-                            place.D);
+      for (int64_t q0 = begin; q0 < end; q0 += kSide) {
+        ReadTile<kSide, kD>(queries, arrays.queries + place.Query(b, h), place.qkv_stride, q0,
+                            place.queries, place.D);
+        ReadTile<kSide, kD>(dout, arrays.dout + place.Out(b, h), place.out_stride, q0,
+                            place.queries, place.D);
         if (ThreadIndex() < kSide) {
           const int64_t query = q0 + ThreadIndex();
           const int64_t at = place.Rows(b, h) + query;
-          logsumexp[ThreadIndex()] = query < place.T ? arrays.logsumexp[at] : 0;
-          delta[ThreadIndex()] = query < place.T ? arrays.delta[at] : 0;
+          logsumexp[ThreadIndex()] = query < place.queries ? arrays.logsumexp[at] : 0;
+          delta[ThreadIndex()] = query < place.queries ? arrays.delta[at] : 0;
         }
         kept.template Draw<kThreads>(dropout, place, b, h, q0, k0);
         SyncBlock();
@@ -186,7 +229,8 @@ struct FmaKeyGradientKernel {
           for (int j = 0; j < Square<kSide>::kEach; ++j) {
             const int column = Square<kSide>::Column(j);
             const int64_t query = q0 + column;
-            const bool seen = k0 + Square<kSide>::Row(i) <= query && query < ends[i];
+            const bool seen =
+                k0 + Square<kSide>::Row(i) <= query + place.Shift() && query < ends[i];
             const float factor = kept.Factor(dropout, column, Square<kSide>::Row(i));
             p.v[i][j] = seen ? Exp(p.v[i][j] * place.scale - logsumexp[column]) : 0.0f;
             ds.v[i][j] = seen ? p.v[i][j] * (factor * ds.v[i][j] - delta[column]) : 0.0f;
@@ -205,8 +249,16 @@ struct FmaKeyGradientKernel {
     }
 #pragma unroll
     for (int i = 0; i < RowSums<kSide, kD>::kEach; ++i) dk.Scale(i, place.scale);
-    dk.Write(arrays.dqkv + place.Key(b, kv), place.qkv_stride, k0, place.T, place.D);
-    dv.Write(arrays.dqkv + place.Value(b, kv), place.qkv_stride, k0, place.T, place.D);
+    if (arrays.part_dkeys != nullptr) {
+      if (begin >= end) return;
+      const int64_t stride = 2 * static_cast<int64_t>(place.KV) * place.D;
+      float* const to = arrays.part_dkeys + b * place.key_rows * stride;
+      dk.AddTo(to + kv * place.D, stride, k0, place.keys, place.D);
+      dv.AddTo(to + (place.KV + kv) * place.D, stride, k0, place.keys, place.D);
+    } else {
+      dk.Write(arrays.dqkv + place.Key(b, kv), place.key_stride, k0, place.keys, place.D);
+      dv.Write(arrays.dqkv + place.Value(b, kv), place.key_stride, k0, place.keys, place.D);
+    }
   }
 };
 
@@ -224,7 +276,7 @@ struct FmaQueryGradientKernel {
 
   ResolvedAttentionShape place;
   OpDropout dropout;
-  AttentionBackwardArrays<T> arrays;
+  FmaBackwardArrays<T> arrays;
 
   MUSTER_DEVICE void Run() const {
     constexpr int kTile = kSide * kFloatPitch<kD>;
@@ -236,26 +288,27 @@ struct FmaQueryGradientKernel {
     const Kept kept = Kept::At(SharedMemory() + kTilesBytes);
     const int h = BlockY(), b = BlockZ(), kv = place.KeyHeadOf(h);
     const int64_t q0 = static_cast<int64_t>(GridX() - 1 - BlockX()) * kSide;
-    const int64_t end = Min64(q0 + kSide, place.T);
-    ReadTile<kSide, kD>(queries, arrays.qkv + place.Query(b, h), place.qkv_stride, q0, place.T,
-                        place.D);
-    ReadTile<kSide, kD>(dout, arrays.dout + place.Out(b, h), place.out_stride, q0, place.T,
+    const int64_t end = place.EndOfKeys(Min64(q0 + kSide, place.queries) - 1);
+    if (end <= place.FirstKey(b, q0)) return;
+    ReadTile<kSide, kD>(queries, arrays.queries + place.Query(b, h), place.qkv_stride, q0,
+                        place.queries, place.D);
+    ReadTile<kSide, kD>(dout, arrays.dout + place.Out(b, h), place.out_stride, q0, place.queries,
                         place.D);
     float logsumexp[Square<kSide>::kEach], delta[Square<kSide>::kEach];
 #pragma unroll
     for (int i = 0; i < Square<kSide>::kEach; ++i) {
       const int64_t query = q0 + Square<kSide>::Row(i);
       const int64_t at = place.Rows(b, h) + query;
-      logsumexp[i] = query < place.T ? arrays.logsumexp[at] : 0;
-      delta[i] = query < place.T ? arrays.delta[at] : 0;
+      logsumexp[i] = query < place.queries ? arrays.logsumexp[at] : 0;
+      delta[i] = query < place.queries ? arrays.delta[at] : 0;
     }
     RowSums<kSide, kD> dq;
     dq.Clear();
     for (int64_t k0 = place.FirstKey(b, q0) / kSide * kSide; k0 < end; k0 += kSide) {
-      ReadTile<kSide, kD>(keys, arrays.qkv + place.Key(b, kv), place.qkv_stride, k0, place.T,
+      ReadTile<kSide, kD>(keys, arrays.keys + place.Key(b, kv), place.key_stride, k0, place.keys,
                           place.D);
-      ReadTile<kSide, kD>(values, arrays.qkv + place.Value(b, kv), place.qkv_stride, k0, place.T,
-                          place.D);
+      ReadTile<kSide, kD>(values, arrays.keys + place.Value(b, kv), place.key_stride, k0,
+                          place.keys, place.D);
       kept.template Draw<kThreads>(dropout, place, b, h, q0, k0);
       SyncBlock();
       Square<kSide> s, ds;
@@ -264,10 +317,11 @@ struct FmaQueryGradientKernel {
 #pragma unroll
       for (int i = 0; i < Square<kSide>::kEach; ++i) {
         const int64_t query = q0 + Square<kSide>::Row(i), first = place.FirstKey(b, query);
+        const int64_t last = Min64(query + place.Shift(), place.keys - 1);
 #pragma unroll
         for (int j = 0; j < Square<kSide>::kEach; ++j) {
           const int64_t key = k0 + Square<kSide>::Column(j);
-          const bool seen = first <= key && key <= query && query < place.T;
+          const bool seen = first <= key && key <= last && query < place.queries;
           const float factor =
               kept.Factor(dropout, Square<kSide>::Row(i), Square<kSide>::Column(j));
           const float p = seen ? Exp(s.v[i][j] * place.scale - logsumexp[i]) : 0.0f;
@@ -281,7 +335,13 @@ struct FmaQueryGradientKernel {
     }
 #pragma unroll
     for (int i = 0; i < RowSums<kSide, kD>::kEach; ++i) dq.Scale(i, place.scale);
-    dq.Write(arrays.dqkv + place.Query(b, h), place.qkv_stride, q0, place.T, place.D);
+    if (arrays.part_dqueries != nullptr) {
+      const int64_t stride = static_cast<int64_t>(place.H) * place.D;
+      dq.AddTo(arrays.part_dqueries + b * place.query_rows * stride + h * place.D, stride, q0,
+               place.queries, place.D);
+    } else {
+      dq.Write(arrays.dqkv + place.Query(b, h), place.qkv_stride, q0, place.queries, place.D);
+    }
   }
 };
 

@@ -121,16 +121,29 @@ struct RowSums {
   }
 
   template <typename T>
-  MUSTER_DEVICE void Write(T* to, int64_t stride, int64_t row0, int64_t rows, int D) const {
+  MUSTER_DEVICE void Write(T* to, int64_t stride, int64_t row0, int64_t rows, int D) {
+    ForEach(stride, row0, rows, D, [&](float& x, int64_t place) { to[place] = Narrow<T>(x); });
+  }
+  MUSTER_DEVICE void AddTo(float* to, int64_t stride, int64_t row0, int64_t rows, int D) {
+    ForEach(stride, row0, rows, D, [&](float& x, int64_t place) { to[place] += x; });
+  }
+  // What is beyond `rows` or D stays.
+  MUSTER_DEVICE void Read(const float* from, int64_t stride, int64_t row0, int64_t rows, int D) {
+    ForEach(stride, row0, rows, D, [&](float& x, int64_t place) { x = from[place]; });
+  }
+
+  // Calls f(sum, its place) for the sums that lie in rows [row0, rows) of arrays of D columns.
+  template <typename F>
+  MUSTER_DEVICE void ForEach(int64_t stride, int64_t row0, int64_t rows, int D, const F& f) {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       if (row0 + Row(i) >= rows) break;
 #pragma unroll
-      for (int f = 0; f < kFours; ++f) {
+      for (int four = 0; four < kFours; ++four) {
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
-          if (Column(f) + k < D) {
-            to[(row0 + Row(i)) * stride + Column(f) + k] = Narrow<T>(v[i][f][k]);
+          if (Column(four) + k < D) {
+            f(v[i][four][k], (row0 + Row(i)) * stride + Column(four) + k);
           }
         }
       }

@@ -9,9 +9,22 @@
 
 namespace muster {
 
-// Where heads lie: AttentionShape with nothing left to default.
+// Where heads lie: AttentionShape and AttentionPart with nothing left to default. Attention of
+// whole sequences is the part of all queries and keys, whose keys are heads of the queries' own
+// rows.
 struct ResolvedAttentionShape {
+  // Of whole sequences.
   int64_t T;
+  // AttentionPart's.
+  int64_t queries;
+  int64_t keys;
+  int64_t first_query;
+  int64_t first_key;
+  int64_t query_rows;
+  int64_t key_rows;
+  int64_t key_stride;
+  // Heads of a row of keys that lie before the first key head.
+  int heads_before_keys;
   int H;
   int KV;
   int D;
@@ -26,28 +39,41 @@ struct ResolvedAttentionShape {
   MUSTER_DEVICE int KeyHeadOf(int h) const { return h / (H / KV); }
   // Of token 0 of sequence b: its queries of head h, and keys and values of key-value head kv.
   MUSTER_DEVICE int64_t Query(int b, int h) const {
-    return b * T * qkv_stride + static_cast<int64_t>(h) * D;
+    return b * query_rows * qkv_stride + static_cast<int64_t>(h) * D;
   }
-  MUSTER_DEVICE int64_t Key(int b, int kv) const { return Query(b, H + kv); }
-  MUSTER_DEVICE int64_t Value(int b, int kv) const { return Query(b, H + KV + kv); }
+  MUSTER_DEVICE int64_t Key(int b, int kv) const {
+    return b * key_rows * key_stride + static_cast<int64_t>(heads_before_keys + kv) * D;
+  }
+  MUSTER_DEVICE int64_t Value(int b, int kv) const { return Key(b, KV + kv); }
   // Of the output, and of rows' numbers such as logsumexp.
   MUSTER_DEVICE int64_t Out(int b, int h) const {
-    return b * T * out_stride + static_cast<int64_t>(h) * D;
+    return b * query_rows * out_stride + static_cast<int64_t>(h) * D;
   }
-  MUSTER_DEVICE int64_t Rows(int b, int h) const { return (static_cast<int64_t>(b) * H + h) * T; }
+  MUSTER_DEVICE int64_t Rows(int b, int h) const {
+    return (static_cast<int64_t>(b) * H + h) * query_rows;
+  }
 
-  // Returns the first key that query t of sequence b sees; it never falls as t grows. From T on: of
-  // the last query.
+  // Query t's own token is key t + Shift().
+  MUSTER_DEVICE int64_t Shift() const { return first_query - first_key; }
+  // Returns the first key that query t of sequence b sees; it never falls as t grows. Behind the
+  // last query: of the last one.
   MUSTER_DEVICE int64_t FirstKey(int b, int64_t t) const {
     if (token_positions == nullptr) return 0;
-    const int64_t query = Min64(t, T - 1);
-    return query - token_positions[b * T + query];
+    const int64_t query = Min64(t, queries - 1);
+    return Max64(0, Shift() + query - token_positions[b * query_rows + query]);
   }
-  // Returns the query behind the last one that sees the key, which is at most T - 1. Halves what is
-  // left of the sequence: first keys never fall.
+  // Returns the key behind the last one that query t sees.
+  MUSTER_DEVICE int64_t EndOfKeys(int64_t t) const {
+    return Max64(0, Min64(keys, Shift() + t + 1));
+  }
+  // Returns the first query that is not before the key.
+  MUSTER_DEVICE int64_t FirstQuery(int64_t key) const { return Max64(0, key - Shift()); }
+  // Returns the query behind the last one that sees the key, which is less than `keys`; where none
+  // does, FirstQuery or less. Halves what is left of the sequence: first keys never fall.
   MUSTER_DEVICE int64_t EndOfQueries(int b, int64_t key) const {
-    if (token_positions == nullptr) return T;
-    int64_t seeing = key, end = T;
+    if (token_positions == nullptr) return queries;
+    int64_t seeing = FirstQuery(key), end = queries;
+    if (seeing >= end || FirstKey(b, seeing) > key) return Min64(seeing, end);
     while (end - seeing > 1) {
       const int64_t middle = seeing + (end - seeing) / 2;
       if (FirstKey(b, middle) <= key) {
@@ -63,11 +89,19 @@ struct ResolvedAttentionShape {
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr float kLn2 = 0.6931471805599453f;
 
-inline ResolvedAttentionShape PlaceOf(const AttentionShape& shape) {
+inline ResolvedAttentionShape PlaceOf(const AttentionShape& shape, const AttentionPart& part) {
   const float scale =
       shape.scale != 0 ? shape.scale : 1.0f / std::sqrt(static_cast<float>(shape.D));
   return {
       .T = shape.T,
+      .queries = part.queries,
+      .keys = part.keys,
+      .first_query = part.first_query,
+      .first_key = part.first_key,
+      .query_rows = part.query_rows,
+      .key_rows = part.key_rows,
+      .key_stride = part.key_stride != 0 ? part.key_stride : 2 * shape.KV * shape.D,
+      .heads_before_keys = 0,
       .H = static_cast<int>(shape.H),
       .KV = static_cast<int>(shape.KV),
       .D = static_cast<int>(shape.D),
@@ -76,6 +110,14 @@ inline ResolvedAttentionShape PlaceOf(const AttentionShape& shape) {
       .scale = scale,
       .scale_log2 = scale * kLog2E,
       .token_positions = shape.token_positions};
+}
+
+inline ResolvedAttentionShape PlaceOf(const AttentionShape& shape) {
+  ResolvedAttentionShape place = PlaceOf(
+      shape, {.queries = shape.T, .keys = shape.T, .query_rows = shape.T, .key_rows = shape.T});
+  place.key_stride = place.qkv_stride;
+  place.heads_before_keys = place.H;
+  return place;
 }
 
 // Whether heads can be read by 16-byte chunks of 16-bit elements, as tensor cores' kernels do.

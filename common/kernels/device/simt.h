@@ -107,6 +107,7 @@ MUSTER_DEVICE float Max(float a, float b) { return a > b ? a : b; }
 // Returns 0 for -Infinity(), otherwise x: what may be subtracted from -Infinity().
 MUSTER_DEVICE float NumberOr0(float x) { return x == -Infinity() ? 0.0f : x; }
 MUSTER_DEVICE int64_t Min64(int64_t a, int64_t b) { return a < b ? a : b; }
+MUSTER_DEVICE int64_t Max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 // Sums x and y over the block of kThreads, on every thread, in one order; `shared` has room for 2 ·
 // kThreads / 32 floats and may be used again at once.
