@@ -37,13 +37,17 @@ constexpr size_t kLabelBytes = 23;
 // The labels of the calls that are recorded of steps. A rank alone along the data axes makes those
 // of buckets with nobody.
 std::vector<std::string> KnownLabels(const v1::JobSpec& job) {
-  std::vector<std::string> labels = {
-      "weights of unit",          "gradients of unit",     "shared gradients of unit",
-      "gradients of both stages", "tied gradients",        "examples and overflows",
-      "norms of cells",           "tensor rows",           "sums of tensor rows",
-      "sum over tensor ranks",    "outputs to a stage",    "outputs from a stage",
-      "gradients to a stage",     "gradients from a stage"};
-  if (SizeAlong(kDataAxes, job) > 1) labels.push_back("bucket");
+  std::vector<std::string> labels = {"weights of unit",          "gradients of unit",
+                                     "shared gradients of unit", "gradients of both stages",
+                                     "tied gradients",           "examples and overflows",
+                                     "norms of cells",           "tensor rows",
+                                     "sums of tensor rows",      "sum over tensor ranks",
+                                     "outputs to a stage",       "outputs from a stage",
+                                     "gradients to a stage",     "gradients from a stage",
+                                     "to the next context rank", "from the context rank before",
+                                     "keys and values",          "gradients of keys and values",
+                                     "sum over context ranks"};
+  if (SizeAlong(kGradientAxes, job) > 1) labels.push_back("bucket");
   return labels;
 }
 
@@ -65,15 +69,23 @@ std::string LabelOf(const RecordedAction& action, const StepCall& call, int slic
       {"gather softmax parts", "tensor rows"},
       {"scatter sums", "sums of tensor rows"},
       {"sum", "sum over tensor ranks"},
+      {"gather keys and values", "keys and values"},
+      {"scatter their gradients", "gradients of keys and values"},
+      {"sum losses", "sum over context ranks"},
       {"pull", "unit "},
       {"push", "unit "}};
   if (action.action.transfers()) {
     return absl::StrCat(action.action.of_gradient() ? "gradients " : "outputs ",
                         action.action.receives() ? "from a stage" : "to a stage");
   }
+  if (call.among == kContext && call.kind == Collective::kSend) return "to the next context rank";
+  if (call.among == kContext && call.kind == Collective::kReceive) {
+    return "from the context rank before";
+  }
   const auto found = kLabels.find(call.name);
   // Rows are gathered along the data axes, too.
-  if (found == kLabels.end() || (call.name == "gather rows" && call.among == kDataAxes)) return "";
+  if (found == kLabels.end() || (call.name == "gather rows" && call.among == kGradientAxes))
+    return "";
   std::string label(found->second);
   if (call.name == "all-reduce slices") return absl::StrCat(label, slices);
   if (label.back() == ' ') absl::StrAppend(&label, call.index);
@@ -97,9 +109,10 @@ std::string GroupOf(const v1::JobSpec& job, const RecordedAction& action, const 
   if (call.among == Axis::kTensor) return absl::StrCat("tensor", call.ranks);
   if (call.among == Axis::kPipeline) return action.action.transfers() ? "stages" : "tied";
   if (call.among == Axes().Others()) return "world";
-  const bool both = SizeAlong(Axis::kShard, job) > 1 && SizeAlong(Axis::kReplica, job) > 1;
-  if (both) return call.among == Axis::kShard ? "shard" : "replicas";
-  return SizeAlong(kModelAxes, job) > 1 ? "data" : "world";
+  if (call.among == kContext) return "context";
+  const bool both = SizeAlong(kShardAxes, job) > 1 && SizeAlong(kCopyAxes, job) > 1;
+  if (both) return call.among == kShardAxes ? "shard" : "replicas";
+  return SizeAlong(kPartAxes, job) > 1 ? "data" : "world";
 }
 
 std::string AcquiredText(int unit, Direction direction) {
@@ -114,7 +127,7 @@ std::map<std::string, Calls> PlannedCalls(const JobCalls& calls, uint64_t total_
                                .data_ranks = mesh.size(kDataAxes),
                                .job_data_ranks = mesh.size(kDataAxes),
                                .micro_batches = ShapeOfStages(job).micro_batches};
-  StepToRecord step = {.shard = mesh.Position(slot, Axis::kShard)};
+  StepToRecord step = {.shard = mesh.Position(slot, kShardAxes)};
   for (int i = 0; i < batch.micro_batches; ++i) {
     step.examples.push_back(batch.MicroBatch(mesh.Position(slot, kDataAxes), i).size());
   }

@@ -32,9 +32,9 @@ class RankGroups {
  public:
   // Creates the groups of a round whose ranks have shards by turns, this one's at this position
   // along kStateAxes; a collective call of all ranks. `tensors` are the rank's shares, which say
-  // what stages have in common; with one stage they do not count. So many neighbouring context
-  // ranks have one shard each. FailedPrecondition: the rank does not have this shard, or a group
-  // would not be whole. Otherwise errors are the communicator's.
+  // what stages have in common; with one stage they do not count. `context_copies`
+  // neighbouring context ranks have the same shard. FailedPrecondition: the rank does not have this
+  // shard, or a group would not be whole. Otherwise errors are the communicator's.
   static absl::StatusOr<std::unique_ptr<RankGroups>> Create(
       std::unique_ptr<Communicator> world, const MeshPosition& shard,
       absl::Span<const TensorSpec> tensors = {}, int context_copies = 1);
