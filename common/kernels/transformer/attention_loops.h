@@ -187,8 +187,8 @@ MUSTER_ALWAYS_INLINE float SoftmaxStep(int64_t first, int64_t count, int64_t pad
   return correction[0];
 }
 
-// The factors of a query's dropout of a panel of keys; of the part's query t of head h of sequence
-// b. Keys are those of the part; a panel's bits are drawn at once where they lie so in the whole.
+// Dropout of the probabilities of head h of sequence b, by queries and keys of the part. A panel
+// whose keys are a panel of the whole sequence, too, is drawn at once.
 struct PanelDropout {
   MUSTER_ALWAYS_INLINE PanelDropout(const AttentionShape& shape, const AttentionPart& part,
                                     const AttentionDropout& dropout, int64_t b, int64_t h)
@@ -222,7 +222,8 @@ struct PanelDropout {
   uint64_t first_row;
 };
 
-// Queries [begin, end) of a part see no key: their results are those of none, or stay.
+// Writes the results of `count` queries of a part, the first one's at out_place and `row`, that
+// have seen no key. Where the part is merged with others, what is there stays.
 template <typename T>
 void WriteNothingSeen(const AttentionLoopArrays<T>& arrays, int64_t D, int64_t out_place,
                       int64_t out_stride, int64_t row, int64_t count) {
