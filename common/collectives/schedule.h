@@ -159,8 +159,6 @@ uint64_t SentElements(const Schedule& schedule);
 
 // Returns the number of elements that the rank, one of `size`, receives.
 uint64_t ReceivedElements(const Schedule& schedule, int size);
-// Returns the number of elements that the rank, one of `size`, receives.
-uint64_t ReceivedElements(const Schedule& schedule, int size);
 
 }  // namespace muster
 

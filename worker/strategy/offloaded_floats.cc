@@ -19,7 +19,7 @@
 namespace muster {
 namespace {
 
-constexpr size_t kPage = 4096;
+constexpr size_t kPage = kOffloadPageBytes;
 // Maps pages that are there already, all in one go. Linux 5.14 has it.
 constexpr int kPopulateForWriting = 23;
 
@@ -54,8 +54,6 @@ struct Pages {
 };
 
 }  // namespace
-
-size_t OffloadedBytes(size_t floats) { return RoundUp(floats * sizeof(float), kPage); }
 
 absl::Status CheckRoomForNewFiles(const std::string& folder, size_t bytes) {
   struct statvfs disk;

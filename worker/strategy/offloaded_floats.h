@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/partition/memory_bounds.h"
 
 namespace muster {
 
@@ -62,9 +63,6 @@ class OffloadedFloats {
   const size_t floats_;
   void* data_ = nullptr;
 };
-
-// Returns the length of a file for so many floats, which are whole pages.
-size_t OffloadedBytes(size_t floats);
 
 // Checks that the folder's disk has free space for files of so many bytes that are to come while
 // the workers change. ResourceExhausted: it has not. Otherwise errors are FileError's.

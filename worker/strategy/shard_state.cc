@@ -9,6 +9,7 @@
 #include "common/kernels/parallel_for.h"
 #include "common/optim/schedule.h"
 #include "common/partition/initial_values.h"
+#include "common/partition/memory_bounds.h"
 #include "common/tables/squared_norm.h"
 #include "common/trace/trace_scope.h"
 #include "proto/checkpoint.pb.h"
@@ -17,10 +18,6 @@
 
 namespace muster {
 namespace {
-
-// Most bytes of an offloaded optimizer state that are in memory at a time, if blocks are no larger
-// (common/plan/memory/memory_plan.cc counts them).
-constexpr size_t kWindowBytes = size_t{32} << 20;
 
 // Returns the factor that makes a mean of a sum over `examples`.
 double MeanScale(double scale, uint64_t examples) {
@@ -137,7 +134,7 @@ void ShardState::MakeWindows() {
   size_t bytes = 0;
   for (size_t i = 0; i < owned_.size(); ++i) {
     const size_t more = owned_[i].block.elements() * state_per_weight_ * sizeof(float);
-    const bool full = offloaded_state_ != nullptr && bytes + more > kWindowBytes;
+    const bool full = offloaded_state_ != nullptr && bytes + more > kOffloadWindowBytes;
     if (windows_.empty() || full) {
       windows_.push_back({i, i});
       bytes = 0;

@@ -7,16 +7,13 @@
 #include "common/base/machine/multiplies_bfloat16.h"
 #include "common/kernels/aligned_floats.h"
 #include "common/kernels/gemm/gemm_primitive.h"
+#include "common/kernels/gemm/wide_block.h"
 #include "common/kernels/transformer/convert.h"
 
 namespace muster {
 namespace {
 
-// Where products of bf16 are made of f32 ones, this much of an operand is f32 at a time.
-constexpr int64_t kWideA = int64_t{1} << 20;
-constexpr int64_t kWideB = int64_t{3} << 20;
-constexpr int64_t kSmallestBlock = 64;
-constexpr int64_t kLargestDepth = 4096;
+constexpr int64_t kLargestDepth = WideBlock::kLargestDepth;
 
 // A real stride for a stored row of `length`.
 int64_t StrideOr(int64_t stride, int64_t length) { return stride != 0 ? stride : length; }
@@ -108,12 +105,11 @@ class WidenedGemm {
   template <typename F>
   void ForBlocks(int64_t k, int64_t depth, const F& f) {
     thread_local AlignedFloats wide_a, wide_b;
-    const int64_t rows = std::max(kSmallestBlock, kWideA / depth);
-    const int64_t cols = std::max(kSmallestBlock, kWideB / depth);
-    for (int64_t j = 0; j < p_.n; j += cols) {
+    const WideBlock most = WideBlockOf(p_.m, p_.n, depth);
+    for (int64_t j = 0; j < p_.n; j += most.cols) {
       GemmProblem block = p_;
       block.k = depth;
-      block.n = std::min(cols, p_.n - j);
+      block.n = std::min(most.cols, p_.n - j);
       float* b = wide_b.Reserve(block.n * depth);
       if (p_.transpose_b == Transpose::kYes) {
         ConvertRows(block.n, depth, b_ + j * p_.b_stride + k, p_.b_stride, b, depth);
@@ -122,8 +118,8 @@ class WidenedGemm {
         ConvertRows(depth, block.n, b_ + k * p_.b_stride + j, p_.b_stride, b, block.n);
         block.b_stride = block.n;
       }
-      for (int64_t i = 0; i < p_.m; i += rows) {
-        block.m = std::min(rows, p_.m - i);
+      for (int64_t i = 0; i < p_.m; i += most.rows) {
+        block.m = std::min(most.rows, p_.m - i);
         float* a = wide_a.Reserve(block.m * depth);
         if (p_.transpose_a == Transpose::kYes) {
           ConvertRows(depth, block.m, a_ + k * p_.a_stride + i, p_.a_stride, a, block.m);

@@ -50,6 +50,8 @@ JobCalls::JobCalls(const v1::TablesSchema& schema, const v1::JobSpec& spec, Call
 absl::StatusOr<JobCalls> JobCalls::Create(const v1::TablesSchema& schema, const v1::JobSpec& spec,
                                           CallRoad road) {
   JobCalls job(schema, spec, road);
+  // Ranks are laid out in blocks of another size.
+  MUSTER_RETURN_IF_ERROR(LayoutOfTensors(job.schema_, {}).status());
   if (job.served()) {
     MUSTER_ASSIGN_OR_RETURN(job.served_, ServedFromSchema(job.schema_));
   }
@@ -75,7 +77,7 @@ absl::StatusOr<std::vector<TensorSpec>> JobCalls::TensorsOf(int rank) const {
 absl::StatusOr<DenseLayout> JobCalls::LayoutOf(int rank,
                                                absl::Span<const TensorSpec> tensors) const {
   if (served()) return LayoutOfRank(*served_, rank);
-  return LayoutOfTensors(schema_, tensors);
+  return LayoutOfLargeBlocks(tensors);
 }
 
 uint64_t JobCalls::MessageBytes(int unit, uint64_t examples, int position) const {

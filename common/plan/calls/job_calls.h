@@ -49,7 +49,8 @@ class JobCalls {
   // Returns the stage of the job's steps.
   ModelStage Stage(int stage) const;
 
-  // Returns the tensors and the layout of a rank. InvalidArgument: they cannot be laid out.
+  // Returns the tensors and the layout of a rank, with the blocks of servers where these have it.
+  // InvalidArgument: they cannot be laid out.
   absl::StatusOr<std::vector<TensorSpec>> TensorsOf(int rank) const;
   absl::StatusOr<DenseLayout> LayoutOf(int rank, absl::Span<const TensorSpec> tensors) const;
 

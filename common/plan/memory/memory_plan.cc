@@ -10,6 +10,7 @@
 #include "common/job/job_road.h"
 #include "common/mesh/job_mesh.h"
 #include "common/optim/optimizer.h"
+#include "common/partition/memory_bounds.h"
 #include "common/partition/pulled_types.h"
 #include "common/partition/schema.h"
 #include "common/partition/tensor_spec.h"
@@ -27,6 +28,7 @@
 #include "common/plan/size/model_size.h"
 #include "common/step/compute_order.h"
 #include "common/tensor/dtype.h"
+#include "common/transport/shared_memory/shared_segment.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -37,27 +39,14 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kProgramBytes = 30 * kMiB;
 constexpr uint64_t kTransformerProgramBytes = 65 * kMiB / 2;
 constexpr uint64_t kConnectedBytes = 2 * kMiB;
-// A message of a tied head's gradient on its way to the stage that pushes it
-// (worker/strategy/group/gradients/tied_gradients.cc).
-constexpr uint64_t kTiedMessageBytes = 4 * kMiB;
 // CUDA's context, kernels and libraries in the memory of the process that uses a device: guessed,
 // as none of it has been measured.
 constexpr uint64_t kCudaProgramBytes = 512 * kMiB;
 // Batches in memory (worker/data/sampling/prefetcher.h), and the model's own copy.
 constexpr uint64_t kBatches = 5;
-// Shared memory of a connection to a server, each way
-// (common/rpc/parameter_service/data_channel_client.h).
-constexpr uint64_t kConnectionBytes = 72 * kMiB;
-// Gradients of a partition that a server leaves where they are until other workers' come
-// (server/shard/tables/dense_table.cc).
-constexpr uint64_t kKeptGradientBytes = 1 * kMiB;
-// Offloaded optimizer state that is mapped at a time (worker/strategy/shard_state.cc), and the
-// pages of its file.
-constexpr uint64_t kOffloadWindowBytes = 32 * kMiB;
-constexpr uint64_t kPageBytes = 4096;
-// The bytes of a call in which ranks divide parameters anew
-// (worker/strategy/group/recovery/resharding.h).
-constexpr uint64_t kReshardingCallBytes = 64 * kMiB;
+// Shared memory of a connection to a server, each way: what receivers may keep, and what is to be
+// sent.
+constexpr uint64_t kConnectionBytes = kDefaultArenaBytes - MaxTakenBytes(kDefaultArenaBytes);
 
 bool IsHalf(v1::UpdateSpec::WireType wire) {
   return wire == v1::UpdateSpec::BF16 || wire == v1::UpdateSpec::F16;
@@ -167,7 +156,7 @@ class Planner {
   }
 
   uint64_t StateFileBytes(uint64_t elements) const {
-    return RoundUp(sizeof(float) * elements * dense_state_floats_, kPageBytes);
+    return OffloadedBytes(elements * dense_state_floats_);
   }
 
   // Adds the state of so many parameters to memory, or to the disk.
@@ -177,7 +166,7 @@ class Planner {
     }
     plan_.disk_bytes = StateFileBytes(elements);
     plan_.worker.push_back({.name = "optimizer state, mapped from its file",
-                            .bytes = std::min(plan_.disk_bytes, kOffloadWindowBytes),
+                            .bytes = std::min<uint64_t>(plan_.disk_bytes, kOffloadWindowBytes),
                             .mapped = true});
   }
 
@@ -282,8 +271,8 @@ class Planner {
       rows = RowsMemory(spec_, data_, model_, examples_, evaluated_).KeptByWorker();
     }
     // What one call moves: a part of a former shard, or rows, which are sent and received.
-    const uint64_t moved = std::max(std::min(kReshardingCallBytes, slice + state),
-                                    std::min(2 * kReshardingCallBytes, 2 * rows));
+    const uint64_t moved = std::max(std::min<uint64_t>(kReshardingCallBytes, slice + state),
+                                    std::min<uint64_t>(2 * kReshardingCallBytes, 2 * rows));
     const uint64_t bytes =
         program + data_.bytes + 2 * in_memory + (copies ? 2 * slice + state : 0) + 2 * rows + moved;
     const uint64_t in_steps = plan_.worker_own_bytes();
@@ -355,7 +344,8 @@ class Planner {
     uint64_t bytes = 0;
     for (const TensorSpec& tensor : model_.tensors) {
       if (tensor.stages == 1 || !tensor.first_stage) continue;
-      bytes = std::max(bytes, std::min(kTiedMessageBytes, sizeof(float) * tensor.elements()));
+      bytes = std::max(bytes,
+                       sizeof(float) * std::min<uint64_t>(kTiedMessageElements, tensor.elements()));
     }
     return trains_ ? bytes : 0;
   }

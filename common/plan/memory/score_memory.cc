@@ -13,8 +13,6 @@ namespace {
 
 // An f32 score and a label.
 constexpr uint64_t kScoreBytes = 5;
-// More are counted by bins.
-constexpr uint64_t kMostScoreBytes = uint64_t{64} << 20;
 
 bool PredictsTwoClasses(const v1::ModelSpec& model) {
   if (model.has_logistic_regression()) return model.logistic_regression().classes() <= 2;
@@ -35,7 +33,7 @@ uint64_t PlanScores(const v1::JobSpec& spec, const DataSize& data) {
   const uint64_t most = spec.evaluation().max_examples();
   if (most > 0) examples = std::min(examples, most);
   const uint64_t share = CeilDivide<uint64_t>(examples, SizeAlong(kDataAxes, spec));
-  return 2 * std::min(kScoreBytes * share, kMostScoreBytes);
+  return 2 * std::min(kScoreBytes * share, kMaxScoreBytes);
 }
 
 }  // namespace muster

@@ -3,15 +3,10 @@
 #include <algorithm>
 
 #include "common/base/round_up.h"
+#include "common/kernels/gemm/wide_block.h"
 
 namespace muster {
 namespace {
-
-// Of a product of 16-bit numbers, what is f32 at a time (common/kernels/gemm/gemm.cc).
-constexpr uint64_t kWideA = uint64_t{1} << 20;
-constexpr uint64_t kWideB = uint64_t{3} << 20;
-constexpr uint64_t kSmallestBlock = 64;
-constexpr uint64_t kLargestDepth = 4096;
 
 constexpr uint64_t kMostTokens = uint64_t{1} << 30;
 
@@ -26,12 +21,13 @@ struct Wide {
   uint64_t sums = 0;
 
   void Add(uint64_t m, uint64_t n, uint64_t k, bool rounds) {
-    const uint64_t depth = std::min(k, kLargestDepth);
-    const uint64_t rows = std::min(m, std::max(kSmallestBlock, kWideA / depth));
-    const uint64_t cols = std::min(n, std::max(kSmallestBlock, kWideB / depth));
-    a = std::max(a, rows * depth);
-    b = std::max(b, cols * depth);
-    if (rounds) sums = std::max(sums, k > kLargestDepth ? m * n : rows * cols);
+    const WideBlock block =
+        WideBlockOf(static_cast<int64_t>(m), static_cast<int64_t>(n), static_cast<int64_t>(k));
+    a = std::max(a, static_cast<uint64_t>(block.rows * block.depth));
+    b = std::max(b, static_cast<uint64_t>(block.cols * block.depth));
+    if (!rounds) return;
+    const bool whole = k > WideBlock::kLargestDepth;
+    sums = std::max(sums, whole ? m * n : static_cast<uint64_t>(block.rows * block.cols));
   }
 };
 

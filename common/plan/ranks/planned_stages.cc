@@ -18,8 +18,6 @@ namespace {
 
 // Labels of one forward pass of an evaluation: enough for fast matrix products, in little memory.
 constexpr uint64_t kEvaluationLabels = 1024;
-// Where messages begin in memory (worker/runtime/training/stage_links.cc).
-constexpr uint64_t kMessageAlignment = 64;
 
 }  // namespace
 
@@ -45,7 +43,7 @@ PlannedStages PlanStages(const v1::JobSpec& spec, const DataSize& data, const Mo
           stages.message_bytes, BoundaryBytes(spec, of_rank.tensors, units.end - 1, examples));
     }
   }
-  stages.message_bytes = RoundUp<uint64_t>(stages.message_bytes, kMessageAlignment);
+  stages.message_bytes = RoundUp<uint64_t>(stages.message_bytes, kStageMessageAlignment);
   stages.messages = StageMessages(stages.shape);
   return stages;
 }

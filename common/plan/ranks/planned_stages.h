@@ -21,6 +21,8 @@ class JobSpec;
 
 // Messages that a stage sends at a time (worker/runtime/training/stage_links.h).
 inline constexpr int kStageMessagesSent = 2;
+// Every message begins on a cache line of memory.
+inline constexpr uint64_t kStageMessageAlignment = 64;
 
 // The stages of a job, at least one, and what they send one another.
 struct PlannedStages {

@@ -85,6 +85,10 @@ ModelSize SizeOfRank(const v1::JobSpec& spec, const ModelSize& model, const Mode
   return of_rank;
 }
 
+absl::StatusOr<DenseLayout> LayoutOfLargeBlocks(absl::Span<const TensorSpec> tensors) {
+  return DenseLayout::Create(tensors, {.block_bytes = uint64_t{1} << 42, .partitions = 1});
+}
+
 uint64_t BoundaryBytes(const v1::JobSpec& spec, absl::Span<const TensorSpec> tensors, int unit,
                        uint64_t examples, int rank) {
   if (!spec.model().has_transformer()) {

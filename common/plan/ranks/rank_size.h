@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/partition/dense_layout.h"
 #include "common/partition/local_tensors.h"
 #include "common/partition/tensor_spec.h"
 #include "common/plan/size/model_size.h"
@@ -34,6 +35,10 @@ ModelStage StageOf(const v1::JobSpec& spec, const ModelSize& model, const ModelD
 // REQUIRES: `division` is PlannedDivision's.
 ModelSize SizeOfRank(const v1::JobSpec& spec, const ModelSize& model, const ModelDivision& division,
                      int stage);
+
+// Returns the layout of a rank's tensors in as few blocks as there may be, for whatever does not
+// depend on their size: parts, shards and buckets. Errors are DenseLayout's.
+absl::StatusOr<DenseLayout> LayoutOfLargeBlocks(absl::Span<const TensorSpec> tensors);
 
 // Returns the bytes that a rank hands the next stage of one forward pass over so many examples,
 // where its stage ends with that unit; the gradient that comes back has as many. They travel in the

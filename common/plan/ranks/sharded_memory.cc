@@ -5,26 +5,20 @@
 #include "common/partition/shard_layout.h"
 #include "common/partition/stage_holding.h"
 #include "common/partition/unit_places.h"
+#include "common/plan/ranks/rank_size.h"
 #include "common/tensor/dtype.h"
 
 namespace muster {
 namespace {
 
 constexpr uint64_t kHalf = sizeof(uint16_t);
-// Parts do not depend on the block size; large blocks are few.
-constexpr uint64_t kBlockBytes = uint64_t{1} << 42;
-
-absl::StatusOr<DenseLayout> LayoutOf(absl::Span<const TensorSpec> tensors) {
-  return DenseLayout::Create(tensors, {.block_bytes = kBlockBytes, .partitions = 1});
-}
-
 }  // namespace
 
 absl::StatusOr<ShardedMemory> PlanShardedMemory(absl::Span<const TensorSpec> tensors,
                                                 const Sharding& sharding) {
   const StageHolding holding = HoldingOfStage(sharding.stage);
   const bool sums_apart = holding.gradients == UnitPlaces::Holding::kInFlight;
-  MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOf(tensors));
+  MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOfLargeBlocks(tensors));
   const ShardLayout shards(layout, static_cast<int>(sharding.shards));
   const UnitPlaces weights(shards, tensors, *holding.weights, UnitPlaces::Content::kWeights,
                            sharding.kept_bytes);
@@ -54,7 +48,7 @@ absl::StatusOr<ShardedMemory> PlanShardedMemory(absl::Span<const TensorSpec> ten
 
 absl::StatusOr<InFlightMemory> PlanUnitsInFlight(absl::Span<const TensorSpec> tensors,
                                                  absl::Span<const DType> held_as) {
-  MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOf(tensors));
+  MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOfLargeBlocks(tensors));
   const ShardLayout one(layout, 1);
   constexpr auto kInFlight = UnitPlaces::Holding::kInFlight;
   return InFlightMemory{

@@ -9,13 +9,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/eval/metric.h"
+#include "common/plan/memory/score_memory.h"
 #include "proto/status.pb.h"
 #include "proto/task_service.pb.h"
 
 namespace muster {
-
-// Most bytes of scores and labels that an exact AUC may gather over all slots.
-inline constexpr uint64_t kMaxScoreBytes = 64 << 20;
 
 // Combines the slots' shares of the evaluation at one clock. Each slot's share counts once, in any
 // order of arrival; sums run in slot order, so that equal shares give equal bits. Not thread-safe.

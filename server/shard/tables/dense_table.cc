@@ -6,15 +6,12 @@
 
 #include "common/kernels/elementwise.h"
 #include "common/partition/initial_values.h"
+#include "common/partition/memory_bounds.h"
 #include "common/tables/squared_norm.h"
 #include "common/trace/trace_scope.h"
 
 namespace muster {
 namespace {
-
-// Bytes of contributions that are kept until others come, and that hold the sender's memory: a
-// block of the usual size. Slots in step push one of a partition's blocks after another.
-constexpr size_t kMostKeptBytes = 1 << 20;
 
 // Returns the payload's elements if they lie in one span that can be read as f32; otherwise
 // nothing.
@@ -86,7 +83,7 @@ Payload DenseTable::Pull(uint32_t first, uint32_t count, Version version) {
 
 bool DenseTable::HasRoomFor(const Payload& gradient, Keeping keeping) const {
   if (keeping == Keeping::kImpossible) return false;
-  return tables_->data_ranks() == 1 || kept_bytes_ + gradient.size() <= kMostKeptBytes;
+  return tables_->data_ranks() == 1 || kept_bytes_ + gradient.size() <= kKeptGradientBytes;
 }
 
 void DenseTable::Add(uint32_t block, const Payload& gradient, Keeping keeping) {

@@ -6,12 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
+#include "common/plan/ranks/planned_stages.h"
 
 namespace muster {
 namespace {
-
-// Every message begins on a cache line.
-constexpr size_t kAlignment = 64;
 
 absl::Status WaitFor(std::shared_ptr<Work>& work) {
   if (work == nullptr) return absl::OkStatus();
@@ -27,7 +25,7 @@ absl::StatusOr<std::unique_ptr<StageLinks>> StageLinks::Create(Communicator& sta
   const size_t places = options.received + options.sent;
   MUSTER_ASSIGN_OR_RETURN(
       std::unique_ptr<CollectiveBuffer> memory,
-      stages.Allocate(places * RoundUp<size_t>(options.message_bytes, kAlignment)));
+      stages.Allocate(places * RoundUp<size_t>(options.message_bytes, kStageMessageAlignment)));
   return std::unique_ptr<StageLinks>(new StageLinks(stages, options, std::move(memory)));
 }
 
@@ -42,7 +40,7 @@ StageLinks::StageLinks(Communicator& stages, const StageLinksOptions& options,
   for (std::vector<Place>* places : {&received_, &sent_}) {
     for (Place& place : *places) {
       place.memory = rest.first(options.message_bytes);
-      rest.remove_prefix(RoundUp<size_t>(options.message_bytes, kAlignment));
+      rest.remove_prefix(RoundUp<size_t>(options.message_bytes, kStageMessageAlignment));
     }
   }
 }

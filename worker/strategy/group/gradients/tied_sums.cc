@@ -5,14 +5,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/partition/memory_bounds.h"
 #include "common/tensor/dtype.h"
 #include "worker/strategy/group/exchange/array_calls.h"
 
 namespace muster {
 namespace {
 
-// Elements of a message: so many are added while the next ones are on their way.
-constexpr size_t kMessage = size_t{1} << 20;
+constexpr size_t kMessage = kTiedMessageElements;
 
 }  // namespace
 

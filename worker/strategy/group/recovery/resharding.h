@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/partition/dense_layout.h"
+#include "common/partition/memory_bounds.h"
 #include "worker/collectives/communicator.h"
 #include "worker/strategy/shard_state.h"
 
@@ -15,8 +16,7 @@ namespace muster {
 struct ReshardingOptions {
   // The timeout of each call, in which ranks may have to wait for slower ones.
   absl::Duration timeout = absl::Minutes(10);
-  // Most bytes of one call, if these are enough for one element.
-  size_t call_bytes = size_t{64} << 20;
+  size_t call_bytes = kReshardingCallBytes;
 };
 
 // A shard of a former division of the parameters, and the layout of its tensor rank's shares.
