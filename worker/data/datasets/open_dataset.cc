@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/csv/csv_columns.h"
+#include "common/job_data/source_arguments.h"
 #include "proto/data_preparation.pb.h"
 #include "proto/job.pb.h"
 #include "worker/data/csv/csv_dataset.h"
@@ -80,6 +81,10 @@ absl::StatusOr<std::unique_ptr<const Dataset>> OpenSequences(const v1::SequenceD
   options.context = given.context;
   if (sequences.packing() == v1::SequenceData::WITHIN_DOCUMENTS) {
     options.packing = SequenceOptions::Packing::kWithinDocuments;
+  }
+  if (given.prepared != nullptr && NeedsTokenFile(sequences)) {
+    options.preparing = given.prepared;
+    options.documents = SourceArgumentsOf(sequences);
   }
   return SequenceDataset::Create(options);
 }

@@ -10,16 +10,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/documents/source_options.h"
 #include "common/tokenizer/files/token_array.h"
 #include "common/tokenizer/files/token_file.h"
 #include "common/tokenizer/tokenizer.h"
 #include "worker/data/batch.h"
 #include "worker/data/dataset.h"
+#include "worker/data/prepared/prepared_folder.h"
 
 namespace muster {
 
 struct SequenceOptions {
-  // A text file, a folder of them, or a token file.
+  // A text file, a folder of them, or a token file. If `preparing` is set, any source of documents.
   std::string path;
   // Tokenizer of a text (see OpenTokenizer). REQUIRES: empty for a token file, which has its own.
   std::string tokenizer;
@@ -28,6 +30,9 @@ struct SequenceOptions {
   // Says whether the documents that share an example see one another (v1::SequenceData::Packing).
   enum class Packing { kAcrossDocuments, kWithinDocuments };
   Packing packing = Packing::kAcrossDocuments;
+  // Makes the token file of a source that is neither text nor a token file.
+  const PreparedFolder* preparing = nullptr;
+  SourceArguments documents;
 };
 
 // Sequences of tokens of language. Documents follow one another, with an end-of-text between them
@@ -42,6 +47,7 @@ struct SequenceOptions {
 // each end-of-text.
 //
 // Text is encoded when it is opened, and held in 1, 2 or 4 bytes per token; a token file is mapped.
+// Of another source a token file is made first (worker/data/prepared), which is then the data.
 // A text and its token file are the same data, with the same fingerprint; within documents, unless
 // the token file does not say where they end.
 class SequenceDataset final : public Dataset {
@@ -49,7 +55,8 @@ class SequenceDataset final : public Dataset {
   // NotFound: the data or the tokenizer is missing. InvalidArgument: there are too few tokens for
   // one example; a file is damaged, of a newer format, of an unknown kind, or no text
   // (common/files/check_is_text.h); a token file came with a tokenizer or lies in a folder of text;
-  // or `context` is less than 1. DataLoss: a token file is damaged.
+  // or `context` is less than 1. DataLoss: a token file is damaged. With `preparing` also errors of
+  // PreparedFolder::Prepare.
   static absl::StatusOr<std::unique_ptr<const SequenceDataset>> Create(
       const SequenceOptions& options);
 
@@ -64,6 +71,9 @@ class SequenceDataset final : public Dataset {
   // Each of these reads the data and sets the fingerprint.
   absl::Status EncodeText(const std::string& path, const Tokenizer& tokenizer);
   absl::Status OpenTokens(const SequenceOptions& options);
+  absl::Status PrepareTokens(const SequenceOptions& options);
+  // Makes a token file the data.
+  void UseTokens(const TokenFile& file);
   uint64_t TokenCount() const;
   absl::Status ReadTokens(uint64_t first, uint64_t count, std::vector<int32_t>& out) const;
   // Takes the labels of tokens that are not to be learned from those of the batch's last example,
@@ -72,8 +82,11 @@ class SequenceDataset final : public Dataset {
   // Adds the positions of the batch's last example, and takes labels of other documents from it.
   void KeepWithinDocuments(uint64_t first, Batch& batch) const;
 
-  // All const after Create. Holds either a token file, or tokens encoded here and their checksums.
-  std::unique_ptr<const TokenFile> file_;
+  // All const after Create. Holds either a token file, which was named or prepared, or tokens
+  // encoded here and their checksums.
+  std::unique_ptr<const TokenFile> named_;
+  std::unique_ptr<const PreparedFile> prepared_;
+  const TokenFile* file_ = nullptr;
   std::string packed_;
   std::vector<uint64_t> checksums_;
   std::unique_ptr<const CheckedTokens> encoded_;
