@@ -156,6 +156,7 @@ absl::Status KeepTokenizer(const std::string& new_path, v1::SequenceData& data) 
   if (IsTokenFileAt(new_path)) {
     MUSTER_RETURN_IF_ERROR(CheckTokens(tokenizer, new_path));
     data.clear_tokenizer();
+    data.clear_documents();
     return absl::OkStatus();
   }
   data.set_tokenizer(std::string(tokenizer));
@@ -173,6 +174,9 @@ void MakeDataPathsAbsolute(const fs::path& folder, v1::DataSpec& data) {
   }
   for (v1::SequenceData* source : MutableSequenceSources(data)) {
     if (IsPath(source->tokenizer())) MakeAbsolute(folder, *source->mutable_tokenizer());
+    if (!source->documents().model().empty()) {
+      MakeAbsolute(folder, *source->mutable_documents()->mutable_model());
+    }
   }
 }
 

@@ -20,14 +20,18 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/base/status_macros.h"
+#include "common/documents/document_source.h"
+#include "common/documents/source_options.h"
 #include "common/files/check_is_text.h"
 #include "common/files/open_regular_file.h"
 #include "common/files/text_files.h"
 #include "common/job/sequence_sources.h"
 #include "common/job_data/csv_head.h"
 #include "common/job_data/job_tokenizer.h"
+#include "common/job_data/source_arguments.h"
 #include "common/packing/packing_figures.h"
 #include "common/packing/whole_documents.h"
+#include "common/tokenizer/files/open_tokenizer.h"
 #include "common/tokenizer/files/token_file.h"
 #include "common/tokenizer/tokenizer.h"
 #include "proto/job.pb.h"
@@ -148,6 +152,11 @@ void ReadSequences(const v1::JobSpec& spec, DataLook look, DataSize& size) {
   size.vocabulary_assumption.clear();
   for (const v1::SequenceData* source : sources) {
     const uint64_t bytes = BytesAt(source->path());
+    if (NeedsTokenFile(*source)) {
+      // Its size is known when it is made; from this size on it is mapped.
+      size.bytes += kMappedFrom;
+      continue;
+    }
     if (bytes == 0) return NotHere(source->path(), size);
     const bool is_token_file = IsTokenFileAt(source->path());
     if (bytes < kMappedFrom || !is_token_file) size.bytes += bytes;
@@ -275,6 +284,33 @@ absl::Status CheckTextHead(const std::string& path) {
   return absl::OkStatus();
 }
 
+// Checks the first document of which tasks make a token file. Files that cannot be read here are
+// left to the tasks.
+absl::Status CheckDocumentsHead(const v1::SequenceData& sequences) {
+  const SourceArguments arguments = SourceArgumentsOf(sequences);
+  const absl::StatusOr<DocumentSource> source = FindDocuments(sequences.path(), arguments.raw);
+  if (absl::IsInvalidArgument(source.status())) return source.status();
+  if (!source.ok()) return absl::OkStatus();
+  if (sequences.tokenizer().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.sequences.path is '", sequences.path(), "', ", NameOf(source->form),
+                     ", of which workers make tokens before they train; name the tokenizer in "
+                     "data.sequences.tokenizer (\"bytes\": each byte is a token)"));
+  }
+  const auto tokenizer = OpenTokenizer(sequences.tokenizer());
+  if (!tokenizer.ok() || source->form == DocumentSource::Form::kTokenFile) {
+    return absl::OkStatus();
+  }
+  MUSTER_ASSIGN_OR_RETURN(SourceOptions options,
+                          OpenSourceOptions(arguments, sequences.tokenizer()));
+  options.documents.tokens.vocabulary = (*tokenizer)->vocabulary();
+  options.documents.tokens.end_of_text = (*tokenizer)->end_of_text();
+  const absl::Status first =
+      ForEachDocument(*source, options.documents,
+                      [](const Document& /*document*/) { return absl::CancelledError("enough"); });
+  return absl::IsCancelled(first) ? absl::OkStatus() : first;
+}
+
 // Validation data are held beside the training data.
 void AddValidation(const v1::JobSpec& spec, DataLook look, DataSize& size) {
   v1::JobSpec evaluation = spec;
@@ -320,7 +356,8 @@ absl::Status CheckDataHead(const v1::JobSpec& spec) {
     if (data->has_text()) MUSTER_RETURN_IF_ERROR(CheckTextHead(data->text().path()));
     for (const v1::SequenceData* source : SequenceSources(*data)) {
       if (IsTokenFileAt(source->path())) continue;
-      MUSTER_RETURN_IF_ERROR(CheckTextHead(source->path()));
+      MUSTER_RETURN_IF_ERROR(NeedsTokenFile(*source) ? CheckDocumentsHead(*source)
+                                                     : CheckTextHead(source->path()));
     }
   }
   return absl::OkStatus();

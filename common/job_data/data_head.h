@@ -23,8 +23,10 @@ enum class DataLook { kThorough, kCheap };
 DataSize ReadDataHead(const v1::JobSpec& spec, DataLook look = DataLook::kThorough);
 
 // Checks that the data that are on this machine are what the job says: CSV files have its columns
-// (CheckCsvHead), texts are texts (CheckIsText). The task that reads the data checks all of them;
-// this check says it before a job is submitted. InvalidArgument names the file and the column.
+// (CheckCsvHead), texts are texts (CheckIsText), documents of which tasks make token files have a
+// tokenizer and are known by the first of them (ForEachDocument). The task that reads the data
+// checks all of them; this check says it before a job is submitted. InvalidArgument names the file
+// and the column.
 absl::Status CheckDataHead(const v1::JobSpec& spec);
 
 // Writes the number of the data's tokens into a transformer's specification that leaves it to them,

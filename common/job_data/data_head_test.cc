@@ -20,6 +20,7 @@
 namespace muster {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -324,12 +325,31 @@ TEST(DataHeadTest, RefusesTextsThatAreNone) {
   EXPECT_EQ(CheckDataHead(job), absl::OkStatus());
   const std::string lines = Write("lines.txt", "{\"text\": \"a\"}\n{\"text\": \"b\"}\n");
   sequences.set_path(lines);
-  EXPECT_THAT(Refusal(job), HasSubstr("lines.txt' has JSON on each line"));
-  EXPECT_THAT(Refusal(job), HasSubstr("muster data tokenize --data FILE"));
+  EXPECT_THAT(Refusal(job), HasSubstr("lines.txt', JSON lines, of which workers make tokens"));
   job.mutable_data()->mutable_text()->set_path(lines);
   EXPECT_THAT(Refusal(job), HasSubstr("lines.txt' has JSON on each line"));
   // Tasks may see it.
   job.mutable_data()->mutable_text()->set_path("/no/such/text");
+  EXPECT_EQ(CheckDataHead(job), absl::OkStatus());
+}
+
+TEST(DataHeadTest, DocumentsOfWhichTasksMakeTokensAreKnownByTheFirst) {
+  v1::JobSpec job;
+  v1::SequenceData& sequences = *job.mutable_data()->mutable_sequences();
+  sequences.set_tokenizer("bytes");
+  sequences.set_path(Write("first.jsonl", "{\"other\": \"a\"}\n"));
+  EXPECT_THAT(Refusal(job), AllOf(HasSubstr("first.jsonl:1: "), HasSubstr("fields: 'other'")));
+  sequences.mutable_documents()->set_field("other");
+  EXPECT_EQ(CheckDataHead(job), absl::OkStatus());
+  EXPECT_EQ(ReadDataHead(job).bytes, uint64_t{64} << 20);
+  EXPECT_THAT(ReadDataHead(job).assumptions, IsEmpty());
+  sequences.clear_documents();
+  sequences.set_path(Write("cut.jsonl", "{\"text\": \"a\"\n"));
+  EXPECT_THAT(Refusal(job), HasSubstr("cut.jsonl:1: "));
+  sequences.set_path(Write("chat.jsonl", "[{\"role\": \"user\", \"content\": \"a\"}]\n"));
+  EXPECT_THAT(Refusal(job), AllOf(HasSubstr("chat.jsonl:1: "), HasSubstr("documents.model")));
+  // Tasks may see it.
+  sequences.set_path("/no/such/part-*.jsonl");
   EXPECT_EQ(CheckDataHead(job), absl::OkStatus());
 }
 

@@ -166,6 +166,8 @@ def test_folders_that_it_writes_to_are_volumes(stateful_set):
         # Below the mount, so that a folder of ours may be made in a volume that has one of its own (lost+found).
         assert folder is None or any(folder.startswith(path + "/") for path in written), flag
     assert manifests.arguments(stateful_set).get("--offload-folder", written[0]) in written
+    prepared = manifests.arguments(stateful_set).get("--prepared-folder")
+    assert prepared is None or any(prepared.startswith(path + "/") for path in written)
 
 
 @each_stateful_set

@@ -118,7 +118,8 @@ absl::Status ProcessCluster::StartAll() {
         absl::StrCat("--slots=", options_.slots_per_worker),
         // One thread a task, as in tasks without processes.
         absl::StrCat("--processors=", options_.slots_per_worker),
-        absl::StrCat("--devices=", options_.devices_per_worker), "--offload-folder=" + folder_};
+        absl::StrCat("--devices=", options_.devices_per_worker), "--offload-folder=" + folder_,
+        "--prepared-folder=" + folder_ + "/prepared"};
     if (options_.devices_per_worker > 0) {
       command.push_back("--device-program=" + Program("worker/runtime/muster-emulated-task"));
     }

@@ -43,6 +43,7 @@
 #include "worker/runtime/device/list_devices.h"
 #include "worker/runtime/process/collective_flags.h"
 #include "worker/runtime/process/offload_folder_flag.h"
+#include "worker/runtime/process/prepared_data_flags.h"
 #include "worker/runtime/process/task_process.h"
 #include "worker/runtime/process/task_program.h"
 
@@ -70,6 +71,7 @@ struct Flags {
   FileAccess file_access = FileAccess::kUser;
   std::vector<std::string> data_roots;
   std::string offload_folder;
+  PreparedDataFlags prepared;
   bool allow_programs = false;
   int task_silence_ms = 5000;
   std::string program_token_file;
@@ -116,6 +118,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
                "Stop, as on SIGTERM, when the process that started this one ends.");
   AddDataRootFlag(app, flags.data_roots);
   AddOffloadFolderFlag(app, flags.offload_folder);
+  AddPreparedDataFlags(app, flags.prepared);
   app.add_flag("--allow-programs", flags.allow_programs,
                "Let jobs run programs of their own (model.program) as this worker's user, who "
                "should have no other rights: --data-root does not bind them. Only together with "
@@ -319,6 +322,7 @@ int Run(const Flags& flags) {
     arguments.push_back(std::move(argument));
   }
   arguments.push_back("--offload-folder=" + flags.offload_folder);
+  for (std::string& argument : Arguments(flags.prepared)) arguments.push_back(std::move(argument));
   for (std::string& argument : TlsArguments(flags.tls)) arguments.push_back(std::move(argument));
   TaskStarter start = ProcessTaskStarter({.coordinator_address = flags.coordinator,
                                           .arguments = std::move(arguments),

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/csv/csv_columns.h"
+#include "common/job_data/source_arguments.h"
 #include "proto/data_preparation.pb.h"
 #include "proto/job.pb.h"
 #include "worker/data/csv/csv_dataset.h"
@@ -83,6 +84,10 @@ absl::StatusOr<std::unique_ptr<const Dataset>> OpenSequences(const v1::SequenceD
   }
   if (sequences.packing() == v1::SequenceData::WHOLE_DOCUMENTS) {
     options.packing = SequenceOptions::Packing::kWholeDocuments;
+  }
+  if (given.prepared != nullptr && NeedsTokenFile(sequences)) {
+    options.preparing = given.prepared;
+    options.documents = SourceArgumentsOf(sequences);
   }
   return SequenceDataset::Create(options);
 }

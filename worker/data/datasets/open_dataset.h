@@ -10,6 +10,8 @@
 
 namespace muster {
 
+class PreparedFolder;
+
 namespace v1 {
 class DataSpec;
 }  // namespace v1
@@ -24,6 +26,8 @@ struct DatasetOptions {
   std::string preparation;
   // Seed of the examples' order under DataSpec.shuffle_holdout; a random share is then held out.
   uint64_t seed = 0;
+  // Makes token files of sources that need it; null: they are refused.
+  const PreparedFolder* prepared = nullptr;
 };
 
 // Opens the data of a specification, builds the index and computes the fingerprint. Blocks, since

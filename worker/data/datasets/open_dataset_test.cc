@@ -1,16 +1,25 @@
 #include "worker/data/datasets/open_dataset.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/compression/packed_for_testing.h"
+#include "common/documents/source_options.h"
+#include "common/documents/tokenize_documents.h"
+#include "common/tokenizer/bpe/byte_tokenizer.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 #include "worker/data/batch.h"
 #include "worker/data/parsing/temp_files_for_testing.h"
+#include "worker/data/prepared/prepared_folder.h"
 
 namespace muster {
 namespace {
@@ -33,6 +42,71 @@ class OpenDatasetTest : public testing::Test {
 
   const TempFolder folder_;
 };
+
+// Returns all examples of a dataset.
+Batch AllOf(const Dataset& dataset) {
+  std::vector<int64_t> indices(dataset.info().examples);
+  std::iota(indices.begin(), indices.end(), 0);
+  Batch batch;
+  EXPECT_TRUE(dataset.Read(indices, batch).ok());
+  return batch;
+}
+
+TEST_F(OpenDatasetTest, PreparesWhatTokenizeWouldMakeATokenFileOf) {
+  std::string pairs, texts;
+  for (int i = 0; i < 40; ++i) {
+    pairs += absl::StrCat("{\"prompt\": \"ask ", i, "\", \"completion\": \"tell\"}\n");
+    texts += absl::StrCat("{\"other\": \"text ", i, "\"}\n");
+  }
+  folder_.Write("pairs.gz", Gzip(pairs));
+  std::filesystem::create_directory(folder_.path() + "/parts");
+  folder_.Write("parts/1.zst", Zstd(texts));
+  folder_.Write("parts/2.jsonl", texts);
+  std::string raw;
+  for (int i = 0; i < 50; ++i) raw += std::string("a\0", 2);
+  folder_.Write("raw.bin", raw);
+  const PreparedFolder prepared(
+      {.folder = folder_.path() + "/prepared", .most_bytes = uint64_t{1} << 30, .tokenize = {}});
+  const DatasetOptions options = {.context = 8, .prepared = &prepared};
+  struct Case {
+    const char* path;
+    const char* documents;
+    SourceArguments arguments;
+  };
+  for (const Case& each :
+       {Case{"pairs.gz", "", {}}, Case{"parts", "documents { field: 'other' }", {.field = "other"}},
+        Case{"parts/*", "documents { field: 'other' }", {.field = "other"}},
+        Case{"raw.bin", "documents { raw: 'u16' }", {.raw = "u16"}}}) {
+    const auto source =
+        FindDocuments(absl::StrCat(folder_.path(), "/", each.path), each.arguments.raw);
+    ASSERT_TRUE(source.ok()) << source.status();
+    const auto read = OpenSourceOptions(each.arguments, "bytes");
+    ASSERT_TRUE(read.ok()) << read.status();
+    ASSERT_TRUE(MakeTokenFile(*source, read->documents, ByteTokenizer(), {},
+                              folder_.path() + "/made.tokens", Replace::kFiles)
+                    .ok());
+    const std::string more = "packing: WITHIN_DOCUMENTS ";
+    const auto expected =
+        Open(absl::StrCat("sequences { path: '@/made.tokens' ", more, " }"), options);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    const auto dataset = Open(absl::StrCat("sequences { path: '@/", each.path,
+                                           "' tokenizer: 'bytes' ", more, each.documents, " }"),
+                              options);
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    EXPECT_EQ((*dataset)->fingerprint(), (*expected)->fingerprint()) << each.path;
+    EXPECT_EQ((*dataset)->info().tokenizer->name, "bytes");
+    const Batch batch = AllOf(**dataset);
+    const Batch same = AllOf(**expected);
+    EXPECT_EQ(batch.tokens, same.tokens);
+    EXPECT_EQ(batch.labels, same.labels);
+    EXPECT_EQ(batch.positions, same.positions);
+  }
+  const auto refused = Open("sequences { path: '@/pairs.gz' tokenizer: 'bytes' }", {.context = 8});
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("pairs.gz"));
+  // Text is no source that needs preparing.
+  folder_.Write("text", "plain text, which is long enough");
+  ASSERT_TRUE(Open("sequences { path: '@/text' }", options).ok());
+}
 
 TEST_F(OpenDatasetTest, OpensText) {
   folder_.Write("text", "hello");

@@ -51,6 +51,8 @@ absl::StatusOr<std::unique_ptr<const SequenceDataset>> SequenceDataset::Create(
   std::unique_ptr<const Tokenizer> of_text;
   if (IsTokenFileAt(options.path)) {
     MUSTER_RETURN_IF_ERROR(dataset->OpenTokens(options));
+  } else if (options.preparing != nullptr) {
+    MUSTER_RETURN_IF_ERROR(dataset->PrepareTokens(options));
   } else {
     MUSTER_ASSIGN_OR_RETURN(of_text, OpenTokenizer(options.tokenizer));
     MUSTER_RETURN_IF_ERROR(dataset->EncodeText(options.path, *of_text));
@@ -75,7 +77,7 @@ absl::StatusOr<std::unique_ptr<const SequenceDataset>> SequenceDataset::Create(
   info.classes = tokenizer->vocabulary();
   info.labels_per_example = options.context;
   info.label_bytes = BytesByToken(*tokenizer);
-  const std::string& named = of_text == nullptr ? options.path : options.tokenizer;
+  const std::string& named = dataset->named_ != nullptr ? options.path : options.tokenizer;
   info.tokenizer = {tokenizer->fingerprint(), named.empty() ? "bytes" : named};
   return std::unique_ptr<const SequenceDataset>(std::move(dataset));
 }
@@ -86,10 +88,22 @@ absl::Status SequenceDataset::OpenTokens(const SequenceOptions& options) {
         "data.sequences.tokenizer is '", options.tokenizer, "', but '", options.path,
         "' is a token file, which has its own; leave the field out, or name the text instead"));
   }
-  MUSTER_ASSIGN_OR_RETURN(file_, TokenFile::Open(options.path));
-  document_ends_ = file_->document_ends();
-  fingerprint_ = WithDocuments(file_->fingerprint(), file_->documents_fingerprint(), packing_);
+  MUSTER_ASSIGN_OR_RETURN(named_, TokenFile::Open(options.path));
+  UseTokens(*named_);
   return absl::OkStatus();
+}
+
+absl::Status SequenceDataset::PrepareTokens(const SequenceOptions& options) {
+  MUSTER_ASSIGN_OR_RETURN(
+      prepared_, options.preparing->Prepare({options.path, options.tokenizer, options.documents}));
+  UseTokens(prepared_->file());
+  return absl::OkStatus();
+}
+
+void SequenceDataset::UseTokens(const TokenFile& file) {
+  file_ = &file;
+  document_ends_ = file.document_ends();
+  fingerprint_ = WithDocuments(file.fingerprint(), file.documents_fingerprint(), packing_);
 }
 
 absl::Status SequenceDataset::EncodeText(const std::string& path, const Tokenizer& tokenizer) {

@@ -10,17 +10,19 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/documents/source_options.h"
 #include "common/packing/whole_documents.h"
 #include "common/tokenizer/files/token_array.h"
 #include "common/tokenizer/files/token_file.h"
 #include "common/tokenizer/tokenizer.h"
 #include "worker/data/batch.h"
 #include "worker/data/dataset.h"
+#include "worker/data/prepared/prepared_folder.h"
 
 namespace muster {
 
 struct SequenceOptions {
-  // A text file, a folder of them, or a token file.
+  // A text file, a folder of them, or a token file. If `preparing` is set, any source of documents.
   std::string path;
   // Tokenizer of a text (see OpenTokenizer). REQUIRES: empty for a token file, which has its own.
   std::string tokenizer;
@@ -29,6 +31,9 @@ struct SequenceOptions {
   // Says whether the documents that share an example see one another (v1::SequenceData::Packing).
   enum class Packing { kAcrossDocuments, kWithinDocuments, kWholeDocuments };
   Packing packing = Packing::kAcrossDocuments;
+  // Makes the token file of a source that is neither text nor a token file.
+  const PreparedFolder* preparing = nullptr;
+  SourceArguments documents;
 };
 
 // Sequences of tokens of language. Documents follow one another, with an end-of-text between them
@@ -47,6 +52,7 @@ struct SequenceOptions {
 // documents of one token each, without a label.
 //
 // Text is encoded when it is opened, and held in 1, 2 or 4 bytes per token; a token file is mapped.
+// Of another source a token file is made first (worker/data/prepared), which is then the data.
 // A text and its token file are the same data, with the same fingerprint; within documents, unless
 // the token file does not say where they end.
 class SequenceDataset final : public Dataset {
@@ -55,7 +61,8 @@ class SequenceDataset final : public Dataset {
   // one example; a file is damaged, of a newer format, of an unknown kind, or no text
   // (common/files/check_is_text.h); a token file came with a tokenizer or lies in a folder of text;
   // or `context` is less than 1, or documents are to be whole and the token file does not say where
-  // they end. DataLoss: a token file is damaged.
+  // they end. DataLoss: a token file is damaged. With `preparing` also errors of
+  // PreparedFolder::Prepare.
   static absl::StatusOr<std::unique_ptr<const SequenceDataset>> Create(
       const SequenceOptions& options);
 
@@ -72,6 +79,9 @@ class SequenceDataset final : public Dataset {
   absl::Status OpenTokens(const SequenceOptions& options);
   // Makes the windows of whole documents.
   absl::Status DivideWhole(const SequenceOptions& options);
+  absl::Status PrepareTokens(const SequenceOptions& options);
+  // Makes a token file the data.
+  void UseTokens(const TokenFile& file);
   uint64_t TokenCount() const;
   absl::Status ReadTokens(uint64_t first, uint64_t count, std::vector<int32_t>& out) const;
   // Appends the tokens [first, first + count) and, as labels, those after each of them that are to
@@ -83,8 +93,11 @@ class SequenceDataset final : public Dataset {
   absl::Status ReadWindow(int64_t window, std::vector<WholeDocuments::Piece>& pieces,
                           Batch& batch) const;
 
-  // All const after Create. Holds either a token file, or tokens encoded here and their checksums.
-  std::unique_ptr<const TokenFile> file_;
+  // All const after Create. Holds either a token file, which was named or prepared, or tokens
+  // encoded here and their checksums.
+  std::unique_ptr<const TokenFile> named_;
+  std::unique_ptr<const PreparedFile> prepared_;
+  const TokenFile* file_ = nullptr;
   std::string packed_;
   std::vector<uint64_t> checksums_;
   std::unique_ptr<const CheckedTokens> encoded_;

@@ -186,6 +186,8 @@ absl::Status RunOrder(const v1::TaskOrder& order, const TaskChildOptions& given)
   };
   dependencies.storage = &storage;
   dependencies.offload_folder = given.offload_folder;
+  dependencies.prepared_folder = given.prepared_folder;
+  dependencies.prepared_bytes = given.prepared_bytes;
   dependencies.make_endpoint = [&given,
                                 &order]() -> absl::StatusOr<std::unique_ptr<CollectiveEndpoint>> {
     HostEndpointOptions options = given.collectives;

@@ -1,6 +1,7 @@
 #ifndef MUSTER_WORKER_RUNTIME_PROCESS_TASK_CHILD_H_
 #define MUSTER_WORKER_RUNTIME_PROCESS_TASK_CHILD_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -34,6 +35,9 @@ struct TaskChildOptions {
   HostEndpointOptions collectives;
   // The folder for optimizer state that jobs offload.
   std::string offload_folder;
+  // The folder for prepared data, and how many bytes may be in it.
+  std::string prepared_folder;
+  uint64_t prepared_bytes = 0;
   RpcCredentials credentials;
   // The files that the credentials are of.
   TlsFiles tls;

@@ -13,6 +13,7 @@
 #include "common/rpc/rpc_credentials.h"
 #include "worker/runtime/process/collective_flags.h"
 #include "worker/runtime/process/offload_folder_flag.h"
+#include "worker/runtime/process/prepared_data_flags.h"
 #include "worker/runtime/process/task_process.h"
 
 namespace muster {
@@ -27,6 +28,8 @@ int RunTaskProgram(int argc, char** argv, const char* program, const TaskProgram
   AddDataRootFlag(app, data_roots);
   AddTlsFlags(app, tls);
   AddOffloadFolderFlag(app, offload_folder);
+  PreparedDataFlags prepared;
+  AddPreparedDataFlags(app, prepared);
   if (const auto code = ParseFlags(app, argc, argv)) return *code;
   if (!data_roots.empty()) {
     auto roots = FileRoots::Create(data_roots);
@@ -44,6 +47,8 @@ int RunTaskProgram(int argc, char** argv, const char* program, const TaskProgram
   }
   return RunTaskChild(kControlDescriptor, {.collectives = EndpointOptions(flags, *credentials),
                                            .offload_folder = offload_folder,
+                                           .prepared_folder = prepared.folder,
+                                           .prepared_bytes = prepared.bytes,
                                            .credentials = *credentials,
                                            .tls = tls,
                                            .make_devices = parts.make_devices,

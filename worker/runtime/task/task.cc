@@ -15,6 +15,7 @@
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
 #include "proto/task_service.pb.h"
+#include "worker/data/prepared/prepared_folder.h"
 #include "worker/data/sampling/one_class.h"
 #include "worker/runtime/task/all_reduce_task.h"
 #include "worker/runtime/task/device_training.h"
@@ -56,6 +57,19 @@ void LogHiddenFiles(const v1::DataSpec& data, const TaskDependencies& dependenci
     const std::string hidden = TellHiddenFiles(path);
     if (!hidden.empty()) dependencies.log(absl::StrCat("data ", hidden));
   }
+}
+
+PreparedFolder::Options PreparedFolderOptions(const v1::TaskOrder& order,
+                                              const TaskDependencies& dependencies) {
+  PreparedFolder::Options options;
+  options.folder = dependencies.prepared_folder;
+  options.most_bytes = dependencies.prepared_bytes;
+  options.threads = std::max<int>(1, order.spec().threads_per_worker());
+  options.tell = [&dependencies](absl::string_view text) {
+    if (!text.empty()) dependencies.log(text);
+    TellWait(*dependencies.coordinator, text);
+  };
+  return options;
 }
 
 absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(const v1::TaskOrder& order,
@@ -113,8 +127,10 @@ absl::Status RunTask(const v1::TaskOrder& order, const TaskDependencies& depende
   SetComputeThreads(std::max<int>(1, order.spec().threads_per_worker()));
   const DataPosition begin = {.clock = static_cast<int64_t>(order.data_clock()),
                               .examples = static_cast<int64_t>(order.data_examples())};
+  const PreparedFolder prepared(PreparedFolderOptions(order, dependencies));
   MUSTER_ASSIGN_OR_RETURN(const PreparedJob job,
-                          PrepareJob(order.spec(), begin, order.data_preparation()));
+                          PrepareJob(order.spec(), begin, order.data_preparation(),
+                                     dependencies.prepared_folder.empty() ? nullptr : &prepared));
   dependencies.log(absl::StrCat("slot ", order.slot(), ": ", job.split.training,
                                 " examples to train on, ", job.evaluated.held_out,
                                 job.validation == nullptr ? " held out, " : " to evaluate on, ",

@@ -1,6 +1,7 @@
 #ifndef MUSTER_WORKER_RUNTIME_TASK_TASK_DEPENDENCIES_H_
 #define MUSTER_WORKER_RUNTIME_TASK_TASK_DEPENDENCIES_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -35,6 +36,10 @@ struct TaskDependencies {
   CheckpointStorage* storage = nullptr;
   // The folder for optimizer state that jobs offload, on a disk.
   std::string offload_folder;
+  // The folder for token files that tasks make of other sources, and how many bytes may be in it.
+  // Empty: such sources are refused.
+  std::string prepared_folder;
+  uint64_t prepared_bytes = 0;
   // Makes the endpoint at which other tasks reach this one. Only used to train in rounds.
   std::function<absl::StatusOr<std::unique_ptr<CollectiveEndpoint>>()> make_endpoint;
   // Null in a program that knows no devices.

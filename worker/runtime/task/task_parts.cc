@@ -33,6 +33,13 @@ v1::RendezvousRequest MeetingRequest(const PreparedJob& job) {
   return request;
 }
 
+void TellWait(CoordinatorClient& coordinator, absl::string_view text) {
+  v1::ReportProgressRequest request;
+  request.set_waits_for(std::string(CutUtf8(ToUtf8(text), kMostWaitBytes)));
+  // The report is only for people, and the log has the text, too.
+  coordinator.ReportProgress(std::move(request)).IgnoreError();
+}
+
 ShardRouterDependencies RoutingOf(const TaskDependencies& dependencies) {
   ShardRouterDependencies routing;
   routing.make_client = dependencies.make_client;
@@ -41,10 +48,7 @@ ShardRouterDependencies RoutingOf(const TaskDependencies& dependencies) {
   };
   routing.log = dependencies.log;
   routing.tell_wait = [coordinator = dependencies.coordinator](absl::string_view text) {
-    v1::ReportProgressRequest request;
-    request.set_waits_for(std::string(CutUtf8(ToUtf8(text), kMostWaitBytes)));
-    // The report is only for people, and the log has the text, too.
-    coordinator->ReportProgress(std::move(request)).IgnoreError();
+    TellWait(*coordinator, text);
   };
   routing.clock = dependencies.clock;
   routing.waiter = dependencies.waiter;

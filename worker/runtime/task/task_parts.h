@@ -2,6 +2,7 @@
 #define MUSTER_WORKER_RUNTIME_TASK_TASK_PARTS_H_
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "worker/runtime/task/task_dependencies.h"
 #include "worker/runtime/training/prepared_job.h"
@@ -20,6 +21,9 @@ class TaskOrder;
 
 // Returns the request of a slot that meets the others: the values that must be equal on all slots.
 v1::RendezvousRequest MeetingRequest(const PreparedJob& job);
+
+// Tells people what the task waits for; an empty text: it waits no longer.
+void TellWait(CoordinatorClient& coordinator, absl::string_view text);
 
 // Returns what a strategy reaches the servers with.
 ShardRouterDependencies RoutingOf(const TaskDependencies& dependencies);

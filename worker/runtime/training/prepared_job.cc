@@ -51,12 +51,14 @@ absl::Status CheckFit(const DatasetInfo& training, const DatasetInfo& validation
 }
 
 // Opens the data, and sets which examples are trained on and which are evaluated.
-absl::Status OpenData(const v1::JobSpec& spec, const std::string& preparation, PreparedJob& job) {
+absl::Status OpenData(const v1::JobSpec& spec, const std::string& preparation,
+                      const PreparedFolder* prepared, PreparedJob& job) {
   DatasetOptions options;
   options.context = RequiredContext(spec.model());
   options.labels = RegressionOf(spec.model()) ? LabelKind::kNumber : LabelKind::kClass;
   options.preparation = preparation;
   options.seed = spec.seed();
+  options.prepared = prepared;
   MUSTER_ASSIGN_OR_RETURN(job.dataset, OpenDataset(spec.data(), options));
   const DatasetInfo& info = job.dataset->info();
   MUSTER_ASSIGN_OR_RETURN(job.split, SplitExamples(info.examples, spec.data().holdout()));
@@ -99,10 +101,11 @@ uint64_t PreparedJob::data_fingerprint() const {
 }
 
 absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec, const DataPosition& begin,
-                                       const std::string& preparation) {
+                                       const std::string& preparation,
+                                       const PreparedFolder* prepared) {
   PreparedJob job;
   job.begin = begin;
-  MUSTER_RETURN_IF_ERROR(OpenData(spec, preparation, job));
+  MUSTER_RETURN_IF_ERROR(OpenData(spec, preparation, prepared, job));
   const DatasetInfo& info = job.dataset->info();
   MUSTER_ASSIGN_OR_RETURN(job.model, CreateModel(spec.model(), spec.compute(), info, MeshOf(spec)));
   MUSTER_ASSIGN_OR_RETURN(

@@ -14,6 +14,8 @@
 
 namespace muster {
 
+class PreparedFolder;
+
 namespace v1 {
 class JobSpec;
 class TablesSchema;
@@ -47,12 +49,13 @@ struct PreparedJob {
   std::unique_ptr<const v1::TablesSchema> schema;
 };
 
-// Opens the data (reading all of it once) and makes the model. `preparation` is
-// DatasetOptions::preparation. Errors are those of OpenDataset, SplitExamples, CreateModel,
+// Opens the data (reading all of it once) and makes the model. `preparation` and `prepared` are
+// those of DatasetOptions. Errors are those of OpenDataset, SplitExamples, CreateModel,
 // TotalSteps and ValidateSchema; they name the field or file, its value and what would be right.
 // InvalidArgument, too: the validation data do not fit the training data.
 absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec, const DataPosition& begin = {},
-                                       const std::string& preparation = "");
+                                       const std::string& preparation = "",
+                                       const PreparedFolder* prepared = nullptr);
 
 }  // namespace muster
 
