@@ -551,7 +551,9 @@ TEST_F(CommandsTest, DataAreInspectedAndTokenized) {
   EXPECT_THAT(made.out, HasSubstr("from 1 document; 5 of them are learned"));
   const Shown file = Run({"data", "inspect", tokens});
   EXPECT_EQ(file.exit_code, kSuccess) << file.error;
-  EXPECT_THAT(file.out, HasSubstr("9 tokens, 55.6 % of them learned"));
+  EXPECT_THAT(file.out, HasSubstr("9 tokens, 55.6 % of them learned\n"
+                                  "With packing WHOLE_DOCUMENTS padding is 99.2 % of sequences of "
+                                  "1,024 tokens, 99.8 % of sequences of 4,096, "));
   EXPECT_THAT(file.out, HasSubstr("    path: \"" + tokens + "\"\n"));
   const Shown json = Run({"data", "inspect", tokens, "--output", "json"});
   EXPECT_EQ(nlohmann::json::parse(json.out)["learned_tokens"], "5");

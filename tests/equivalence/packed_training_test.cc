@@ -81,6 +81,44 @@ TEST_P(PackedTrainingTest, RecomputationChangesNoBit) {
   }
 }
 
+// Documents that fill sequences without a cut teach the same as a stream and as whole documents,
+// though these leave their last tokens out and have padding instead.
+TEST_P(PackedTrainingTest, WholeDocumentsTeachWhatAStreamWithoutCutsDoes) {
+  v1::JobSpec stream = Job();
+  const uint32_t T = stream.model().transformer().context();
+  ASSERT_EQ(T, 8u);
+  const TempFolder documents;
+  const std::string text = "the fox number 3 jumps over 17 dogs";
+  // Sequences of T, of T - 2 and 2, and of twice T / 2; and a token that follows the last of them.
+  int number = 0;
+  const auto write = [&](uint32_t length) {
+    documents.Write(absl::StrCat(1000 + number), text.substr(number, length));
+    ++number;
+  };
+  for (int i = 0; i < 3; ++i) {
+    write(T);
+    write(T - 2);
+    write(2);
+    write(T / 2);
+    write(T - T / 2);
+  }
+  write(1);
+  stream.mutable_data()->mutable_sequences()->set_path(documents.path());
+  stream.mutable_data()->clear_holdout();
+  stream.mutable_model()->mutable_transformer()->clear_dropout();
+  stream.mutable_model()->mutable_transformer()->clear_attention_dropout();
+  stream.set_batch_size(9);
+  v1::JobSpec whole = stream;
+  whole.mutable_data()->mutable_sequences()->set_packing(v1::SequenceData::WHOLE_DOCUMENTS);
+  // The places of each three are 7 and 1, of others 5 and 3, and three threes are left.
+  whole.set_batch_size(8);
+  const TrainedValues expected = TrainLocally(stream);
+  const TrainedValues trained = TrainLocally(whole);
+  ExpectClose(trained, expected, 1e-5);
+  ExpectClose(ValuesByAllReduce(OnMesh(ByAllReduce(whole), 2, 3)), trained, 1e-5);
+  ExpectClose(ValuesOnServers(whole), trained, 1e-5);
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, PackedTrainingTest,
                          ::testing::Values(TensorShape::kGpt2, TensorShape::kLlama),
                          [](const auto& info) { return NameOf(info.param); });

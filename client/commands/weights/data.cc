@@ -138,6 +138,12 @@ std::string InspectionText(const DataInspection& found, const DocumentSource& so
     absl::StrAppend(&text, "\n", FormatCount(found.tokens), " tokens, ",
                     share(found.learned_tokens, found.tokens), " of them learned");
   }
+  for (size_t i = 0; i < found.padding.size(); ++i) {
+    const auto& [context, padding] = found.padding[i];
+    absl::StrAppend(&text, i == 0 ? "\nWith packing WHOLE_DOCUMENTS padding is " : ", ",
+                    FormatPercent(padding), " of sequences of ", FormatCount(context),
+                    i == 0 ? " tokens" : "");
+  }
   return text;
 }
 

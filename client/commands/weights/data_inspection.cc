@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "common/base/status_macros.h"
+#include "common/packing/whole_documents.h"
 #include "common/text/utf8.h"
 
 namespace muster {
@@ -15,6 +16,8 @@ namespace {
 constexpr size_t kExamples = 3;
 // So much of each example is shown.
 constexpr size_t kShownBytes = 600;
+// Padding is told of sequences of these lengths.
+constexpr int64_t kContexts[] = {1'024, 4'096, 16'384};
 constexpr uint64_t kTokensAtOnce = uint64_t{1} << 20;
 
 // Collects the first documents of data.
@@ -133,9 +136,14 @@ absl::StatusOr<DataInspection> InspectTokenFile(const std::string& path, const T
     MUSTER_RETURN_IF_ERROR(file.ReadTrained(first, count, trained));
     found.learned_tokens += std::count(trained.begin(), trained.end(), 1);
   }
+  const absl::Span<const uint64_t> ends = file.document_ends();
+  for (const int64_t context : kContexts) {
+    MUSTER_ASSIGN_OR_RETURN(const auto windows, WholeDocuments::Create(ends, context));
+    if (windows->windows() == 0) continue;
+    found.padding.push_back({context, windows->figures().PaddingShare(context)});
+  }
   Examples examples(found.examples);
   uint64_t begin = 0;
-  const absl::Span<const uint64_t> ends = file.document_ends();
   for (size_t i = 0; i < std::min(kExamples, std::max<size_t>(ends.size(), 1)); ++i) {
     const uint64_t end = ends.empty() ? file.tokens() : ends[i];
     const uint64_t count = std::min<uint64_t>(end - begin, kShownBytes);

@@ -34,6 +34,13 @@ struct DataInspection {
   // 0: no tokenizer is known.
   uint64_t tokens = 0;
   uint64_t learned_tokens = 0;
+  // The shares of padding that sequences of so many tokens would have if documents stayed whole
+  // (common/packing/whole_documents.h), where ends of documents are known.
+  struct Padding {
+    int64_t context = 0;
+    double share = 0;
+  };
+  std::vector<Padding> padding;
   // The first documents, cut where they are long.
   std::vector<ShownDocument> examples;
 };

@@ -92,4 +92,12 @@ uint64_t ExamplesSeen(const v1::JobRecord& record, uint64_t clock) {
   return before + (clock - record.initial_clock()) * batch;
 }
 
+void SetEarlierPositions(const v1::JobRecord& source, v1::JobRecord& record) {
+  *record.mutable_earlier_clocks() = source.earlier_clocks();
+  *record.mutable_earlier_examples() = source.earlier_examples();
+  if (source.initial_clock() == 0) return;
+  record.add_earlier_clocks(source.initial_clock());
+  record.add_earlier_examples(ExamplesSeen(source, source.initial_clock()));
+}
+
 }  // namespace muster

@@ -37,6 +37,10 @@ void ExpectDataOf(const v1::JobRecord& source, v1::JobRecord& record);
 // of the first job if it resumes others. REQUIRES: clock >= record.initial_clock().
 uint64_t ExamplesSeen(const v1::JobRecord& record, uint64_t clock);
 
+// Says in the record of a new job, which resumes `source`, where that one began and where those
+// before it did (JobRecord.earlier_clocks).
+void SetEarlierPositions(const v1::JobRecord& source, v1::JobRecord& record);
+
 }  // namespace muster
 
 #endif  // MUSTER_SERVER_COORDINATOR_JOB_TRAINING_DATA_H_

@@ -183,6 +183,27 @@ TEST_F(TrainingDataTest, OrdersSayWhereInTheDataAJobBegins) {
   const std::string smaller = *cluster_.Submit(spec);
   EXPECT_EQ(cluster_.Order(smaller, 1)->data_clock(), 6);
   EXPECT_EQ(cluster_.Order(smaller, 1)->data_examples(), 4 * 8 + 2 * 20);
+  // And where the jobs before began.
+  ASSERT_EQ(cluster_.Order(smaller, 1)->earlier_data_clocks_size(), 1);
+  EXPECT_EQ(cluster_.Order(smaller, 1)->earlier_data_clocks(0), 4);
+  EXPECT_EQ(cluster_.Order(smaller, 1)->earlier_data_examples(0), 4 * 8);
+}
+
+TEST_F(TrainingDataTest, EachJobAddsWhereItBegan) {
+  v1::JobRecord first, second, third;
+  first.mutable_spec()->set_batch_size(8);
+  SetEarlierPositions(first, second);
+  EXPECT_EQ(second.earlier_clocks_size(), 0);
+  second.mutable_spec()->set_batch_size(20);
+  second.set_initial_clock(4);
+  second.set_initial_examples(32);
+  SetEarlierPositions(second, third);
+  third.set_initial_clock(6);
+  third.set_initial_examples(72);
+  v1::JobRecord fourth;
+  SetEarlierPositions(third, fourth);
+  EXPECT_THAT(fourth.earlier_clocks(), ::testing::ElementsAre(4, 6));
+  EXPECT_THAT(fourth.earlier_examples(), ::testing::ElementsAre(32, 72));
 }
 
 TEST_F(TrainingDataTest, ARecordOfBeforeCountsItsOwnBatches) {

@@ -267,6 +267,7 @@ absl::Status SubmitRequests::Resume(NewJob& job) const {
   record.set_initial_resumes(true);
   record.set_initial_clock(checkpoint.clock());
   record.set_initial_examples(ExamplesSeen(found.job->record, checkpoint.clock()));
+  SetEarlierPositions(found.job->record, record);
   ExpectDataOf(found.job->record, record);
   StartFromLast(record);
   for (int slot = 0; slot < record.slots_size(); ++slot) {

@@ -33,6 +33,8 @@ void AddOrder(const Member& member, const Job& job, uint32_t slot, const OrderCo
   order.set_start_clock(record.start_clock());
   order.set_data_clock(record.initial_clock());
   order.set_data_examples(ExamplesSeen(record, record.initial_clock()));
+  *order.mutable_earlier_data_clocks() = record.earlier_clocks();
+  *order.mutable_earlier_data_examples() = record.earlier_examples();
   order.set_checkpoint_root(context.checkpoint_root);
   if (record.spec().parallelism().zero().redundancy() > 0 || RunsProgram(record.spec())) {
     order.set_worker_id(member.record.id());

@@ -2,6 +2,7 @@
 #define MUSTER_WORKER_DATA_SAMPLING_DATA_POSITION_H_
 
 #include <cstdint>
+#include <vector>
 
 namespace muster {
 
@@ -11,6 +12,9 @@ namespace muster {
 struct DataPosition {
   int64_t clock = 0;
   int64_t examples = 0;
+  // Positions before this one, in order, at which jobs began that this one goes on from. Between
+  // two of them, and after the beginning of all, batches were equally large.
+  std::vector<DataPosition> earlier = {};
 };
 
 }  // namespace muster

@@ -15,12 +15,21 @@
 namespace muster {
 namespace {
 
+// Returns the examples before the clock if all batches between both positions are equally large.
+int64_t Between(const DataPosition& from, const DataPosition& to, int64_t clock) {
+  const auto examples = static_cast<double>(to.examples - from.examples);
+  return from.examples + std::llround(examples * static_cast<double>(clock - from.clock) /
+                                      static_cast<double>(to.clock - from.clock));
+}
+
 int64_t PositionOf(uint64_t step, int64_t batch_size, const DataPosition& begin) {
   const int64_t clock = static_cast<int64_t>(std::min<uint64_t>(step, Mixture::kEndless));
-  if (clock < begin.clock) {
-    return std::llround(static_cast<double>(begin.examples) * static_cast<double>(clock) /
-                        static_cast<double>(begin.clock));
+  DataPosition before;
+  for (const DataPosition& position : begin.earlier) {
+    if (clock < position.clock) return Between(before, position, clock);
+    before = position;
   }
+  if (clock < begin.clock) return Between(before, begin, clock);
   const int64_t steps = clock - begin.clock;
   if (steps >= (Mixture::kEndless - begin.examples) / batch_size) return Mixture::kEndless;
   return begin.examples + steps * batch_size;

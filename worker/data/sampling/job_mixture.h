@@ -20,9 +20,8 @@ class JobSpec;
 // DatasetInfo::sources; `total_steps` is the job's last clock.
 //
 // Weights that change at step s change where its batch begins: at position begin.examples + (s -
-// begin.clock) · batch_size. A job that goes on from another's checkpoint knows only where that one
-// stopped, so a change at a step before begin.clock counts as if all of that job's batches had been
-// equally large, which they were unless jobs with other batch sizes followed one another.
+// begin.clock) · batch_size. Steps before begin.clock lie between two positions that begin.earlier
+// names, and count by the batches between those.
 //
 // InvalidArgument, naming the step: the sources are used up before the job ends. Otherwise errors
 // are Mixture's.

@@ -64,6 +64,23 @@ TEST(JobMixtureTest, AJobThatGoesOnTakesTheVeryNextExamples) {
   EXPECT_EQ(halved->CountBefore(75, 1) - halved->CountBefore(55, 1), 20);
 }
 
+// Jobs with batches of 10, 2 and 5 examples follow one another at clocks 3 and 5.
+TEST(JobMixtureTest, ChangesStayWhereEarlierJobsHadThem) {
+  const v1::JobSpec first = Job(kChanging);
+  v1::JobSpec second = first, third = first;
+  second.set_batch_size(2);
+  third.set_batch_size(5);
+  const DataPosition at_3 = {.clock = 3, .examples = 30};
+  const auto of_second = MakeJobMixture(second, kSources, at_3, 100).value();
+  const DataPosition at_5 = {.clock = 5, .examples = 34, .earlier = {at_3}};
+  const auto of_third = MakeJobMixture(third, kSources, at_5, 100).value();
+  // The change at step 4 was at position 32; that at step 6 is at position 39.
+  EXPECT_EQ(Examples(*of_third, 0, 36), Examples(*of_second, 0, 36));
+  EXPECT_EQ(of_third->CountBefore(32, 1), 0);
+  EXPECT_GT(of_third->CountBefore(34, 1), 0);
+  EXPECT_EQ(of_third->CountBefore(60, 1) - of_third->CountBefore(39, 1), 21);
+}
+
 TEST(JobMixtureTest, ASourcesOrderFollowsFromItsNameOrSeed) {
   const auto first = [](const std::string& a) {
     const v1::JobSpec spec = Job("sources { weight: 1 " + a + " } sources { name: 'b' }");

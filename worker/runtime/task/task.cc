@@ -119,14 +119,30 @@ void LogPreparation(const v1::TaskOrder& order, const PreparedJob& job,
                "deviations, classes), which this job's reader has no use for");
 }
 
+absl::StatusOr<DataPosition> BeginOf(const v1::TaskOrder& order) {
+  DataPosition begin = {.clock = static_cast<int64_t>(order.data_clock()),
+                        .examples = static_cast<int64_t>(order.data_examples())};
+  const int earlier = order.earlier_data_clocks_size();
+  if (order.earlier_data_examples_size() != earlier) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the task's order has ", earlier, " clocks of earlier jobs, but ",
+                     order.earlier_data_examples_size(),
+                     " numbers of examples; start the daemons anew, all of ", "one release"));
+  }
+  for (int i = 0; i < earlier; ++i) {
+    begin.earlier.push_back({.clock = static_cast<int64_t>(order.earlier_data_clocks(i)),
+                             .examples = static_cast<int64_t>(order.earlier_data_examples(i))});
+  }
+  return begin;
+}
+
 }  // namespace
 
 absl::Status RunTask(const v1::TaskOrder& order, const TaskDependencies& dependencies) {
   MUSTER_RETURN_IF_ERROR(CheckRoads(order.spec().update()));
   MUSTER_RETURN_IF_ERROR(CheckDevice(order.spec(), dependencies));
   SetComputeThreads(std::max<int>(1, order.spec().threads_per_worker()));
-  const DataPosition begin = {.clock = static_cast<int64_t>(order.data_clock()),
-                              .examples = static_cast<int64_t>(order.data_examples())};
+  MUSTER_ASSIGN_OR_RETURN(const DataPosition begin, BeginOf(order));
   const PreparedFolder prepared(PreparedFolderOptions(order, dependencies));
   MUSTER_ASSIGN_OR_RETURN(const PreparedJob job,
                           PrepareJob(order.spec(), begin, order.data_preparation(),
