@@ -79,6 +79,12 @@ TEST_P(EveryDivisionTest, BytesAlongEachAxisAreThosePredicted) {
   ExpectPredictedTraffic(Divided(spec));
 }
 
+std::string NameOfDivision(const ::testing::TestParamInfo<Division>& info) {
+  const auto& [shape, context, tensor, data, stage, exchange] = info.param;
+  return absl::StrCat(NameOf(shape), "_context", context, "_tensor", tensor, "_data", data,
+                      "_stage", stage, "_", v1::ParallelismSpec::ContextExchange_Name(exchange));
+}
+
 // Any two of shape, context, tensor, data, stage and exchange meet.
 INSTANTIATE_TEST_SUITE_P(
     ContextTraining, EveryDivisionTest,
@@ -92,12 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Division{Shape::kLlama, 2, 1, 1, 3, v1::ParallelismSpec::GATHER},
                       Division{Shape::kLlama, 4, 1, 1, 1, v1::ParallelismSpec::RING},
                       Division{Shape::kGpt2, 3, 1, 1, 3, v1::ParallelismSpec::RING}),
-    [](const ::testing::TestParamInfo<Division>& info) {
-      const auto& [shape, context, tensor, data, stage, exchange] = info.param;
-      return absl::StrCat(NameOf(shape), "_context", context, "_tensor", tensor, "_data", data,
-                          "_stage", stage, "_",
-                          v1::ParallelismSpec::ContextExchange_Name(exchange));
-    });
+    NameOfDivision);
 
 class BothShapesInContextTest : public ContextTrainingTest,
                                 public ::testing::WithParamInterface<Shape> {};
