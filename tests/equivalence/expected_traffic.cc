@@ -44,8 +44,8 @@ std::vector<std::string> KnownLabels(const v1::JobSpec& job) {
                                      "sums of tensor rows",      "sum over tensor ranks",
                                      "outputs to a stage",       "outputs from a stage",
                                      "gradients to a stage",     "gradients from a stage",
-                                     "to the next context rank", "from the context rank before",
-                                     "keys and values",          "gradients of keys and values",
+                                     "to next context rank",     "from context rank",
+                                     "keys and values",          "gradients of keys",
                                      "sum over context ranks"};
   if (SizeAlong(kGradientAxes, job) > 1) labels.push_back("bucket");
   return labels;
@@ -70,7 +70,7 @@ std::string LabelOf(const RecordedAction& action, const StepCall& call, int slic
       {"scatter sums", "sums of tensor rows"},
       {"sum", "sum over tensor ranks"},
       {"gather keys and values", "keys and values"},
-      {"scatter their gradients", "gradients of keys and values"},
+      {"scatter their gradients", "gradients of keys"},
       {"sum losses", "sum over context ranks"},
       {"pull", "unit "},
       {"push", "unit "}};
@@ -78,9 +78,9 @@ std::string LabelOf(const RecordedAction& action, const StepCall& call, int slic
     return absl::StrCat(action.action.of_gradient() ? "gradients " : "outputs ",
                         action.action.receives() ? "from a stage" : "to a stage");
   }
-  if (call.among == kContext && call.kind == Collective::kSend) return "to the next context rank";
+  if (call.among == kContext && call.kind == Collective::kSend) return "to next context rank";
   if (call.among == kContext && call.kind == Collective::kReceive) {
-    return "from the context rank before";
+    return "from context rank";
   }
   const auto found = kLabels.find(call.name);
   // Rows are gathered along the data axes, too.

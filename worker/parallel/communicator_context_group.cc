@@ -28,11 +28,10 @@ CollectiveCall CommunicatorContextGroup::CallOf(Collective kind, DType type, int
 void CommunicatorContextGroup::StartToPass(DType type, int64_t elements, const void* mine,
                                            void* theirs) {
   if (!status_.ok()) return;
-  CollectiveCall send = CallOf(Collective::kSend, type, elements, "to the next context rank");
+  CollectiveCall send = CallOf(Collective::kSend, type, elements, "to next context rank");
   send.in = mine;
   send.root = (rank() + 1) % size();
-  CollectiveCall receive =
-      CallOf(Collective::kReceive, type, elements, "from the context rank before");
+  CollectiveCall receive = CallOf(Collective::kReceive, type, elements, "from context rank");
   receive.out = theirs;
   receive.root = (rank() + size() - 1) % size();
   under_way_.push_back(communicator_.StartMessages({send, receive}));
@@ -61,8 +60,7 @@ void CommunicatorContextGroup::Gather(DType type, int64_t elements, const void* 
 }
 
 void CommunicatorContextGroup::ScatterSums(DType type, int64_t elements, void* all, void* mine) {
-  CollectiveCall call =
-      CallOf(Collective::kReduceScatter, type, elements, "gradients of keys and values");
+  CollectiveCall call = CallOf(Collective::kReduceScatter, type, elements, "gradients of keys");
   call.in = all;
   call.out = mine;
   Run(call);

@@ -187,6 +187,13 @@ TEST(TensorGroupsTest, AreNamedWhereTheySpanWorkers) {
   EXPECT_THAT(SplitTensorGroups(record),
               ElementsAre("tensor group of slots 0-2 spans workers a and b",
                           "tensor group of slots 3-5 spans workers c and b"));
+  record.mutable_spec()->mutable_parallelism()->set_context(2);
+  EXPECT_THAT(
+      SplitTensorGroups(record),
+      ElementsAre("group of context and tensor ranks of slots 0-5 spans workers a, b and c"));
+  record.mutable_spec()->mutable_parallelism()->set_tensor(1);
+  EXPECT_THAT(SplitTensorGroups(record),
+              ElementsAre("context group of slots 2-3 spans workers b and c"));
 }
 
 TEST(PlacementTest, AllOrNothing) {

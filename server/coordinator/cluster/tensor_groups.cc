@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "common/mesh/job_mesh.h"
 
 namespace muster {
@@ -31,12 +32,17 @@ std::vector<std::string> WorkersOfTensorGroup(const v1::JobRecord& record, uint3
 
 std::vector<std::string> SplitTensorGroups(const v1::JobRecord& record) {
   std::vector<std::string> lines;
-  for (const std::vector<int>& group : MeshOf(record.spec()).Groups(kLayerAxes)) {
+  const Mesh mesh = MeshOf(record.spec());
+  absl::string_view name = "tensor group";
+  if (mesh.size(kContext) > 1) {
+    name = mesh.size(Axis::kTensor) > 1 ? "group of context and tensor ranks" : "context group";
+  }
+  for (const std::vector<int>& group : mesh.Groups(kLayerAxes)) {
     std::vector<std::string> workers = WorkersOf(record, group, /*but=*/-1);
     if (workers.size() < 2) continue;
     const std::string last = workers.back();
     workers.pop_back();
-    lines.push_back(absl::StrCat("tensor group of slots ", group.front(), "-", group.back(),
+    lines.push_back(absl::StrCat(name, " of slots ", group.front(), "-", group.back(),
                                  " spans workers ", absl::StrJoin(workers, ", "), " and ", last));
   }
   return lines;

@@ -15,8 +15,8 @@ namespace muster {
 // Returns the workers that hold other slots of this slot's tensor group.
 std::vector<std::string> WorkersOfTensorGroup(const v1::JobRecord& record, uint32_t slot);
 
-// Returns a line for each tensor group on more than one worker: "tensor group of slots 2-3 spans
-// workers w1 and w2".
+// Returns a line for each such group on more than one worker: "tensor group of slots 2-3 spans
+// workers w1 and w2", or "context group of …".
 std::vector<std::string> SplitTensorGroups(const v1::JobRecord& record);
 
 }  // namespace muster
