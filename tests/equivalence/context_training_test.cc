@@ -17,15 +17,6 @@ namespace {
 using Shape = TensorShape;
 using Exchange = v1::ParallelismSpec::ContextExchange;
 
-// Returns the job with its data ranks divided into so many context ranks each.
-v1::JobSpec InContext(v1::JobSpec spec, uint32_t context,
-                      Exchange exchange = v1::ParallelismSpec::RING) {
-  spec.set_workers(spec.workers() * context);
-  spec.mutable_parallelism()->set_context(context);
-  spec.mutable_parallelism()->set_context_exchange(exchange);
-  return spec;
-}
-
 class ContextTrainingTest : public ::testing::Test {
  protected:
   // Returns TensorJob by all-reduce, with sequences that 2, 3 and 4 ranks share out, in 8 steps of

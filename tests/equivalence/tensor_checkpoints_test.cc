@@ -22,6 +22,8 @@ struct Way {
   uint32_t stage = 0;
   // Data ranks of a shard group; 0: all.
   uint32_t shard = 0;
+  // Perceptrons, which have no sequences, do without.
+  uint32_t context = 1;
 };
 
 constexpr Way kWays[] = {
@@ -32,6 +34,8 @@ constexpr Way kWays[] = {
     {.tensor = 2, .data = 4, .stage = 1, .shard = 2},
     {.tensor = 4, .data = 2, .stage = 2},
     {.tensor = 8, .data = 1},
+    {.tensor = 1, .data = 2, .context = 2},
+    {.tensor = 2, .data = 1, .stage = 3, .context = 2},
     {.on_servers = true, .tensor = 1, .data = 2},
     {.on_servers = true, .tensor = 2, .data = 2},
     {.on_servers = true, .tensor = 4, .data = 1, .stage = 3},
@@ -39,11 +43,12 @@ constexpr Way kWays[] = {
 
 std::string WayName(const Way& way) {
   return absl::StrCat(way.on_servers ? "servers" : "all-reduce", ", tensor ", way.tensor, ", data ",
-                      way.data, ", stage ", way.stage);
+                      way.data, ", stage ", way.stage, ", context ", way.context);
 }
 
 TrainedValues TrainInWay(const v1::JobSpec& spec, const Way& way, const RunOptions& options) {
-  const v1::JobSpec divided = OnMesh(spec, way.tensor, way.data, way.stage, way.shard);
+  v1::JobSpec divided = OnMesh(spec, way.tensor, way.data, way.stage, way.shard);
+  if (way.context > 1 && spec.model().has_transformer()) divided = InContext(divided, way.context);
   return SameOfAllRanks(way.on_servers ? TrainOnServers(divided, options)
                                        : TrainByAllReduce(ByAllReduce(divided), options));
 }

@@ -73,6 +73,14 @@ v1::JobSpec OnMesh(v1::JobSpec spec, uint32_t tensor, uint32_t data, uint32_t st
   return spec;
 }
 
+v1::JobSpec InContext(v1::JobSpec spec, uint32_t context,
+                      v1::ParallelismSpec::ContextExchange exchange) {
+  spec.set_workers(spec.workers() * context);
+  spec.mutable_parallelism()->set_context(context);
+  spec.mutable_parallelism()->set_context_exchange(exchange);
+  return spec;
+}
+
 v1::JobSpec InPipeline(v1::JobSpec spec, uint32_t stages,
                        v1::ParallelismSpec::PipelineSchedule schedule) {
   spec.set_workers(spec.workers() * stages);

@@ -32,6 +32,10 @@ v1::JobSpec PipelineJob(TensorShape shape, const TempFolder& folder, uint32_t bl
 v1::JobSpec OnMesh(v1::JobSpec spec, uint32_t tensor, uint32_t data, uint32_t stage = 0,
                    uint32_t shard = 0);
 
+// Returns the job with its data ranks divided into so many context ranks each.
+v1::JobSpec InContext(v1::JobSpec spec, uint32_t context,
+                      v1::ParallelismSpec::ContextExchange exchange = v1::ParallelismSpec::RING);
+
 // Returns the job in a pipeline of as many stages, each on the job's mesh.
 v1::JobSpec InPipeline(v1::JobSpec spec, uint32_t stages,
                        v1::ParallelismSpec::PipelineSchedule schedule);
