@@ -10,13 +10,13 @@
 #include "common/base/philox.h"
 #include "common/partition/local_tensors.h"
 #include "gtest/gtest.h"
+#include "worker/collectives/host/ranks_for_testing.h"
 #include "worker/models/local_trainer_for_testing.h"
 #include "worker/models/transformer.h"
 #include "worker/nn/transformer/host_backend.h"
 #include "worker/nn/transformer/transformer_tensors.h"
 #include "worker/parallel/communicator_context_group.h"
 #include "worker/parallel/communicator_tensor_group.h"
-#include "worker/strategy/group/test_ranks.h"
 
 namespace muster {
 namespace {

@@ -11,10 +11,10 @@
 #include "common/tensor/half.h"
 #include "gtest/gtest.h"
 #include "worker/collectives/host/host_communicator.h"
+#include "worker/collectives/host/ranks_for_testing.h"
 #include "worker/strategy/group/gradients/gradient_scatterer.h"
 #include "worker/strategy/group/gradients/weight_gatherer.h"
 #include "worker/strategy/group/shard_cases.h"
-#include "worker/strategy/group/test_ranks.h"
 
 namespace muster {
 namespace {

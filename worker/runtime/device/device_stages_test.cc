@@ -16,10 +16,10 @@
 #include "common/plan/device/device_shard_plan.h"
 #include "gtest/gtest.h"
 #include "worker/collectives/host/host_communicator.h"
+#include "worker/collectives/host/ranks_for_testing.h"
 #include "worker/collectives/transport/in_process_transport_for_testing.h"
 #include "worker/runtime/device/device_jobs_for_testing.h"
 #include "worker/runtime/device/device_rank_for_testing.h"
-#include "worker/strategy/group/test_ranks.h"
 #include "worker/strategy/shard_state.h"
 
 namespace muster {

@@ -10,10 +10,10 @@
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
+#include "worker/collectives/host/ranks_for_testing.h"
 #include "worker/strategy/group/host_shard.h"
 #include "worker/strategy/group/recovery/kept_shard.h"
 #include "worker/strategy/group/sharded_job_for_testing.h"
-#include "worker/strategy/group/test_ranks.h"
 
 namespace muster {
 namespace {

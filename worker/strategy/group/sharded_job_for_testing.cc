@@ -9,7 +9,7 @@
 #include "common/tensor/bfloat16.h"
 #include "gtest/gtest.h"
 #include "proto/cluster_service.pb.h"
-#include "worker/strategy/group/test_ranks.h"
+#include "worker/collectives/host/ranks_for_testing.h"
 #include "worker/strategy/row_keys_for_testing.h"
 
 namespace muster {

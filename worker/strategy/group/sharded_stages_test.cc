@@ -19,12 +19,12 @@
 #include "gtest/gtest.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/schema.pb.h"
+#include "worker/collectives/host/ranks_for_testing.h"
 #include "worker/nn/loss_scaler.h"
 #include "worker/strategy/group/exchange/rank_groups.h"
 #include "worker/strategy/group/sharded_job_for_testing.h"
 #include "worker/strategy/group/sharded_strategy.h"
 #include "worker/strategy/group/test_manifest.h"
-#include "worker/strategy/group/test_ranks.h"
 
 namespace muster {
 namespace {

@@ -15,9 +15,9 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/schema.pb.h"
+#include "worker/collectives/host/ranks_for_testing.h"
 #include "worker/nn/loss_scaler.h"
 #include "worker/strategy/group/test_manifest.h"
-#include "worker/strategy/group/test_ranks.h"
 #include "worker/strategy/row_keys_for_testing.h"
 
 namespace muster {

@@ -7,7 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/strategy/group/test_ranks.h"
+#include "worker/collectives/host/ranks_for_testing.h"
 
 namespace muster {
 namespace {

@@ -15,7 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/schema.pb.h"
-#include "worker/strategy/group/test_ranks.h"
+#include "worker/collectives/host/ranks_for_testing.h"
 #include "worker/strategy/row_keys_for_testing.h"
 
 namespace muster {

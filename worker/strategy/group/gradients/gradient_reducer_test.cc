@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
-#include "worker/strategy/group/test_ranks.h"
+#include "worker/collectives/host/ranks_for_testing.h"
 
 namespace muster {
 namespace {

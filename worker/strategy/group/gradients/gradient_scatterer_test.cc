@@ -12,10 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/collectives/host/ranks_for_testing.h"
 #include "worker/strategy/arena.h"
 #include "worker/strategy/group/gradients/gradient_reducer.h"
 #include "worker/strategy/group/shard_cases.h"
-#include "worker/strategy/group/test_ranks.h"
 
 namespace muster {
 namespace {

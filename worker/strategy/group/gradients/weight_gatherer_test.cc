@@ -11,8 +11,8 @@
 #include "common/tensor/half.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/collectives/host/ranks_for_testing.h"
 #include "worker/strategy/group/shard_cases.h"
-#include "worker/strategy/group/test_ranks.h"
 
 namespace muster {
 namespace {

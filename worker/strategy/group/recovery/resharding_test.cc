@@ -17,10 +17,10 @@
 #include "common/mesh/recovery_plan.h"
 #include "gtest/gtest.h"
 #include "proto/checkpoint.pb.h"
+#include "worker/collectives/host/ranks_for_testing.h"
 #include "worker/strategy/group/faulty_communicator_for_testing.h"
 #include "worker/strategy/group/sharded_job_for_testing.h"
 #include "worker/strategy/group/test_manifest.h"
-#include "worker/strategy/group/test_ranks.h"
 
 namespace muster {
 namespace {

@@ -11,9 +11,9 @@
 #include "common/partition/dense_layout.h"
 #include "common/tables/sparse_table.h"
 #include "gtest/gtest.h"
+#include "worker/collectives/host/ranks_for_testing.h"
 #include "worker/strategy/group/recovery/resharding.h"
 #include "worker/strategy/group/sharded_job_for_testing.h"
-#include "worker/strategy/group/test_ranks.h"
 #include "worker/strategy/row_keys_for_testing.h"
 
 namespace muster {

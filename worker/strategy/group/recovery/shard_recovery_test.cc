@@ -16,9 +16,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/collectives/communicator.h"
+#include "worker/collectives/host/ranks_for_testing.h"
 #include "worker/strategy/group/faulty_communicator_for_testing.h"
 #include "worker/strategy/group/sharded_job_for_testing.h"
-#include "worker/strategy/group/test_ranks.h"
 
 namespace muster {
 namespace {

@@ -1,5 +1,5 @@
-#ifndef MUSTER_WORKER_STRATEGY_GROUP_TEST_RANKS_H_
-#define MUSTER_WORKER_STRATEGY_GROUP_TEST_RANKS_H_
+#ifndef MUSTER_WORKER_COLLECTIVES_HOST_RANKS_FOR_TESTING_H_
+#define MUSTER_WORKER_COLLECTIVES_HOST_RANKS_FOR_TESTING_H_
 
 #include <barrier>
 #include <cstddef>
@@ -67,4 +67,4 @@ class WatchedCommunicator final : public Communicator {
 
 }  // namespace muster
 
-#endif  // MUSTER_WORKER_STRATEGY_GROUP_TEST_RANKS_H_
+#endif  // MUSTER_WORKER_COLLECTIVES_HOST_RANKS_FOR_TESTING_H_

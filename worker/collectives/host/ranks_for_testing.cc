@@ -1,4 +1,4 @@
-#include "worker/strategy/group/test_ranks.h"
+#include "worker/collectives/host/ranks_for_testing.h"
 
 #include <thread>
 #include <utility>
