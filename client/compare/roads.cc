@@ -94,7 +94,9 @@ ComparableRoads RoadsOf(const v1::JobSpec& job, int staleness_bound) {
 ComparableRoads StagesOf(const v1::JobSpec& job) {
   ComparableRoads result;
   std::string why;
-  if (SizeAlong(kDataAxes, job) < 2) why = "the job has one data rank, which has nothing to divide";
+  if (SizeAlong(kGradientAxes, job) < 2) {
+    why = "the job has one data rank, which has nothing to divide";
+  }
   for (uint32_t stage = 0; stage <= (why.empty() ? 3 : 0); ++stage) {
     result.roads.push_back({.kind = Road::Kind::kAllReduce,
                             .name = absl::StrCat("stage ", stage),

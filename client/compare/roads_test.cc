@@ -81,6 +81,10 @@ TEST(RoadsTest, StagesAreForSeveralDataRanks) {
     EXPECT_THAT(Names(StagesOf(job)), ElementsAre("stage 0", "stage 1", "stage 2", "stage 3"));
     EXPECT_THAT(StagesOf(job).left_out, IsEmpty());
   }
+  // Context ranks divide the state of a single data rank, too.
+  job.mutable_compute()->clear_device();
+  job.mutable_parallelism()->set_context(2);
+  EXPECT_EQ(StagesOf(job).roads.size(), 4);
 }
 
 TEST(RoadsTest, AWireThatAllReduceDoesNotKnowLeavesItOut) {

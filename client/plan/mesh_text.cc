@@ -25,7 +25,7 @@ std::string Exchanged(const v1::JobSpec& spec, absl::string_view axis) {
   }
   if (axis == "tensor") return "activations, within every layer";
   if (axis == "pipeline") return "activations, between layers";
-  return "keys and values";
+  return "keys and values, within every layer; gradients";
 }
 
 std::string Members(const std::vector<int>& group) {

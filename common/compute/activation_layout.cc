@@ -107,7 +107,9 @@ void Walk::TakeContext(ContextArrays& context) {
   if (r.pass == Pass::kEvaluation) return;
   Take(r.N * r.H, bytes_.scratch, context.delta);
   Take(own, bytes_.scratch, context.gradients[0]);
-  for (int i = 1; i < (gathers ? 2 : 4); ++i) Take(others, bytes_.scratch, context.gradients[i]);
+  // Two ranks have one turn with another's keys, and so no buffers by turns.
+  const int buffers = gathers ? 2 : r.context_ranks == 2 ? 3 : 4;
+  for (int i = 1; i < buffers; ++i) Take(others, bytes_.scratch, context.gradients[i]);
 }
 
 TransformerArrays Walk::TakeAll() {

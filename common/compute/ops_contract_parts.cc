@@ -1,4 +1,5 @@
-// What ranks do that divide sequences zig-zag: attention by parts, and dropout of shares' rows.
+// The operations of ranks that divide sequences zig-zag: attention by parts, and dropout of shares'
+// rows.
 #include <cmath>
 #include <cstring>
 #include <tuple>
@@ -93,7 +94,7 @@ double Distance(const std::vector<float>& got, const std::vector<float>& wanted)
   return std::sqrt(error) / std::sqrt(norm);
 }
 
-// Of one rank, in the memory of the ops.
+// The arrays of one rank, in the memory of the ops.
 struct RankArrays {
   void* qkv;
   void* keys_values;

@@ -75,9 +75,9 @@ struct BlockScratch {
   void* gathered = nullptr;
 };
 
-// What ranks that share out the tokens of sequences need to attend to those of one another; one for
-// all blocks of a micro-batch, and none without such ranks. E = Q - A are the columns of keys and
-// values, which are dense here.
+// The arrays with which ranks that share out the tokens of sequences attend to those of one
+// another; one for all blocks of a micro-batch, and none without such ranks. E = Q - A are the
+// columns of keys and values, which are dense here.
 struct ContextArrays {
   // T. RING: [N, E], one rank's at hand, and the next one's on their way. GATHER: [N, E], this
   // rank's, and [c N, E], those of all.
@@ -85,7 +85,7 @@ struct ContextArrays {
   // [N, A]: attention's result as far as it is known; in backward the sums of queries' gradients.
   float* sums = nullptr;
   // In training alone: [B, H, T], and the sums of the gradients of keys and values. RING: [N, E]
-  // each, of this rank's own; two by turns of those at hand; what comes. GATHER: [N, E], this
+  // each, of this rank's own; what comes; two by turns of those at hand. GATHER: [N, E], this
   // rank's, and [c N, E], its part of those of all.
   float* delta = nullptr;
   float* gradients[4] = {};

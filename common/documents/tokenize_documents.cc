@@ -234,7 +234,7 @@ absl::StatusOr<TokenFileSummary> MakeTokenFile(const DocumentSource& source,
                           TokenFileWriter::GoOn(out, tokenizer, replace, made_of));
   const auto make = [&]() -> absl::StatusOr<TokenFileSummary> {
     MUSTER_RETURN_IF_ERROR(Tokenize(source, options, tokenizer, tokenize, *writer));
-    // Of a source that changes meanwhile the file would have a part as it was and a part as it is.
+    // If the source has changed meanwhile, the file has a part of it as it was and one as it is.
     MUSTER_ASSIGN_OR_RETURN(const std::string now, TokenFileSource(source, options, tokenizer));
     if (now == made_of) return writer->Finish();
     return absl::InvalidArgumentError(

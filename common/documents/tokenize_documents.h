@@ -20,8 +20,7 @@ struct TokenizeOptions {
   int threads = 1;
   // Text that the threads encode at once; more if there are many threads.
   size_t batch_bytes = size_t{4} << 20;
-  // What was made is kept whenever so much more text was added: a run that is stopped loses no
-  // more.
+  // Progress is kept whenever so much more text was added: a run that is stopped loses no more.
   size_t keep_bytes = size_t{64} << 20;
   // Called after each batch with the bytes that the unfinished file has. Its error ends the call.
   // May be empty.

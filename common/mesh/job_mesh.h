@@ -16,9 +16,9 @@ class JobSpec;
 // number of ranks of a round, which with JobSpec.min_workers may be fewer than the job's workers.
 
 // Returns the mesh of the job's ranks. Along kShardAxes, data and context ranks divide one copy of
-// the parameters: they have size 1 if each rank holds everything (under stage 0, with a single rank,
-// in jobs that only evaluate) or if servers are the shard group. Of a specification whose sizes do not
-// divide its workers, as the validator may meet it, the data ranks are rounded down.
+// the parameters: they have size 1 if each rank holds everything (under stage 0, with a single
+// rank, in jobs that only evaluate) or if servers are the shard group. Of a specification whose
+// sizes do not divide its workers, as the validator may meet it, the data ranks are rounded down.
 Mesh MeshOf(const v1::JobSpec& spec);
 Mesh MeshOf(const v1::JobSpec& spec, uint32_t ranks);
 

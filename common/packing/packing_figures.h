@@ -7,7 +7,7 @@
 
 namespace muster {
 
-// What becomes of documents in windows of `context` tokens.
+// The figures of documents in windows of `context` tokens.
 struct PackingFigures {
   uint64_t windows = 0;
   // Tokens of all windows that belong to no document.

@@ -184,7 +184,7 @@ std::unique_ptr<const Model> TransformerOf(const TransformerShape& shape, const 
 }
 
 double BoundOf(DType type) {
-  // What is rounded to 16 bits is rounded once more for each sum over ranks.
+  // Values of 16 bits are rounded once more for each sum over ranks.
   switch (type) {
     case DType::kBf16:
       return 3e-2;

@@ -36,7 +36,7 @@ MUSTER_DEVICE void DropoutFactorsOf(const OpDropout& dropout, uint64_t example, 
   }
 }
 
-// Of elements [i, i + N) of arrays of examples of `size`, as above; they lie in one of a share's
+// The same for elements [i, i + N) of arrays of examples of `size`, which lie in one of a share's
 // runs.
 template <int N>
 MUSTER_DEVICE void DropoutFactorsAt(const OpDropout& dropout, int64_t size, int64_t i,

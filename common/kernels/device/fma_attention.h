@@ -21,7 +21,7 @@ struct FmaForwardArrays {
   const T* keys;
   T* out;
   float* logsumexp;
-  // Of a part, instead of `out`.
+  // The result of a part, instead of `out`.
   float* part_out;
   Accumulation accumulation;
 };

@@ -127,7 +127,7 @@ struct RowSums {
   MUSTER_DEVICE void AddTo(float* to, int64_t stride, int64_t row0, int64_t rows, int D) {
     ForEach(stride, row0, rows, D, [&](float& x, int64_t place) { to[place] += x; });
   }
-  // What is beyond `rows` or D stays.
+  // Elements beyond `rows` or D stay as they are.
   MUSTER_DEVICE void Read(const float* from, int64_t stride, int64_t row0, int64_t rows, int D) {
     ForEach(stride, row0, rows, D, [&](float& x, int64_t place) { x = from[place]; });
   }

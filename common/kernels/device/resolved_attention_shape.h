@@ -13,7 +13,7 @@ namespace muster {
 // whole sequences is the part of all queries and keys, whose keys are heads of the queries' own
 // rows.
 struct ResolvedAttentionShape {
-  // Of whole sequences.
+  // Tokens of a whole sequence.
   int64_t T;
   // AttentionPart's.
   int64_t queries;

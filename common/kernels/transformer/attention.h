@@ -80,7 +80,7 @@ void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out,
 // of the chunk's first token in the first sequence. Query t of the chunk, at position first_query +
 // t of the sequence, sees those keys of the chunk that it would see in the whole: perhaps none.
 struct AttentionPart {
-  // Of the chunks, in each sequence.
+  // Tokens of the two chunks, in each sequence.
   int64_t queries = 0;
   int64_t keys = 0;
   // Positions in the whole sequence of the chunks' first tokens.

@@ -38,8 +38,8 @@ struct OpDropout {
   int64_t first_element = 0;
   int64_t first_head = 0;
   int64_t heads = 0;
-  // Of arrays of rows, where ranks divide sequences. Then `size`, or rows_per_example, is that of
-  // whole examples, and first_element counts the share's. Not for attention.
+  // The rows that the arrays have, where ranks divide sequences: `size`, or rows_per_example, is
+  // then that of whole examples, and first_element counts the share's. Not for attention.
   SequenceShare share;
 };
 

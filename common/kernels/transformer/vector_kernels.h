@@ -19,7 +19,7 @@ template <typename T>
 struct AttentionLoopArrays {
   const T* queries = nullptr;
   const T* keys = nullptr;
-  // Of part_out and its logsumexp.
+  // The way in which part_out and its logsumexp are left.
   Accumulation accumulation = Accumulation::kWrite;
   T* out = nullptr;
   float* part_out = nullptr;

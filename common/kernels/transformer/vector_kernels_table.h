@@ -3,6 +3,7 @@
 
 #include "common/kernels/transformer/activation_loops.h"
 #include "common/kernels/transformer/array_loops.h"
+#include "common/kernels/transformer/attention_backward_loops.h"
 #include "common/kernels/transformer/attention_loops.h"
 #include "common/kernels/transformer/cross_entropy_loops.h"
 #include "common/kernels/transformer/dropout_loops.h"

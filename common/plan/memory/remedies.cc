@@ -67,7 +67,7 @@ std::string RaiseZeroStage(v1::JobSpec& spec) {
   }
   const uint32_t stage = spec.parallelism().zero().stage();
   const bool divides =
-      TrainsByAllReduce(spec) && SizeAlong(kDataAxes, spec) > 1 && !spec.stop().evaluate_only();
+      TrainsByAllReduce(spec) && SizeAlong(kGradientAxes, spec) > 1 && !spec.stop().evaluate_only();
   if (!divides || stage >= 3) return "";
   v1::JobSpec raised = spec;
   raised.mutable_parallelism()->mutable_zero()->set_stage(stage + 1);

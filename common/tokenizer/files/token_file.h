@@ -138,7 +138,7 @@ class TokenFileWriter {
   SpilledBytes& packed_;
   // Bytes of the file, without `pending_`.
   uint64_t written_ = 0;
-  // Of GoOn; `kept_` is const after it.
+  // GoOn sets these; `kept_` is const after it.
   bool kept_ = false;
   std::string source_;
   std::string position_;

@@ -14,7 +14,7 @@ namespace muster {
 // How far a token file is that a TokenFileWriter may go on with: lengths and fingerprints of the
 // files that hold it, and what else the writer had in memory.
 struct TokenFileProgress {
-  // What the file is made of, and how; a writer with another source begins anew.
+  // Says what the file is made of, and how; a writer with another source begins anew.
   std::string source;
   // The place in the source up to which documents were added, as whoever adds them writes it.
   std::string position;

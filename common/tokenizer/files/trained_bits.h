@@ -28,7 +28,7 @@ class TrainedBits {
   // Appends the same bit `count` times.
   absl::Status Add(uint64_t count, bool trained);
 
-  // What was added, beside `packed`, as a file that is written on later keeps it.
+  // The bits that were added, beside `packed`, as a file that is written on later keeps them.
   struct State {
     bool all = true;
     uint64_t bits = 0;

@@ -52,7 +52,7 @@ struct SequenceOptions {
 // documents of one token each, without a label.
 //
 // Text is encoded when it is opened, and held in 1, 2 or 4 bytes per token; a token file is mapped.
-// Of another source a token file is made first (worker/data/prepared), which is then the data.
+// Another source becomes a token file first (worker/data/prepared), which is then the data.
 // A text and its token file are the same data, with the same fingerprint; within documents, unless
 // the token file does not say where they end.
 class SequenceDataset final : public Dataset {

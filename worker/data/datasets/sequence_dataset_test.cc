@@ -340,7 +340,8 @@ TEST(SequenceDatasetTest, WholeDocumentsOfATextAndItsTokenFileAreTheSame) {
   }
 }
 
-// What a model learns from an example: the tokens before each label in its document, and the label.
+// Returns the lessons of a batch for a model: the tokens before each label in its document, and the
+// label.
 std::multiset<std::vector<int32_t>> LessonsOf(const Batch& batch, int64_t context) {
   std::multiset<std::vector<int32_t>> learned;
   for (size_t i = 0; i < batch.tokens.size(); ++i) {

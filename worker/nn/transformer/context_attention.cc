@@ -61,7 +61,7 @@ class ContextPass {
 
   const ComputeContext& context_;
   ContextGroup& group_;
-  // Of whole sequences, of which this rank has so many rows.
+  // The shape of whole sequences, and the rows that this rank has of each.
   const AttentionShape shape_;
   const int64_t rows_;
   const ContextArrays& arrays_;
@@ -144,11 +144,11 @@ void ContextPass::Backward(const AttentionGradientArrays& arrays) const {
   Ops& ops = context_.ops;
   const DType type = context_.type;
   float* const own = arrays_.gradients[0];
-  float* const coming = arrays_.gradients[3];
+  float* const coming = arrays_.gradients[1];
   ops.AttentionDelta(shape_, rows_, type, arrays.out, arrays.dout, arrays_.delta);
   ops.Zero(N() * A(), arrays_.sums);
   ForEachTurn(arrays.qkv, [&](const Turn& turn) {
-    float* sums = turn.number == 0 ? own : arrays_.gradients[1 + turn.number % 2];
+    float* sums = turn.number == 0 ? own : arrays_.gradients[2 + (turn.number - 1) % 2];
     if (gathers()) sums = arrays_.gradients[1] + turn.source * elements();
     ops.Zero(elements(), sums);
     ForEachPair(turn, [&](const AttentionShape& shape, const AttentionPart& part, int64_t query,

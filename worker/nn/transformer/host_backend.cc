@@ -82,7 +82,7 @@ class HostMicroBatch final : public TransformerMicroBatch {
   const TokenRows& rows() const { return shares() ? own_.rows() : whole_; }
 
   HostOps ops_;
-  // Of whole sequences. [B, T].
+  // The tokens of whole sequences, [B, T].
   std::vector<int32_t> tokens_;
   // [B, T], or empty.
   std::vector<int32_t> positions_;

@@ -20,7 +20,7 @@ namespace muster {
 struct TokenRows {
   int64_t sequences = 0;  // B
   int64_t length = 0;     // T
-  // Where the rows lie in whole sequences; of no length if they are whole.
+  // The rows' places in whole sequences; of no length if they are whole.
   SequenceShare share;
   int64_t first_position = 0;
   // AttentionShape::token_positions, in the memory of the ops; null: sequences are one document.
