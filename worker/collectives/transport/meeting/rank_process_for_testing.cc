@@ -1,17 +1,17 @@
 #include "worker/collectives/transport/meeting/rank_process_for_testing.h"
 
 #include <dirent.h>
-#include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <sstream>
 #include <thread>
@@ -20,6 +20,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "worker/collectives/transport/meeting/meeting_point.h"
 
@@ -51,9 +53,27 @@ void DoWork(Transport& transport, bool exchange, std::atomic<int64_t>& count) {
   Say(absl::StrCat("FAILED ", absl::StatusCodeToString(status.code()), " ", status.message()));
 }
 
-}  // namespace
+// Returns whether every thread of a process is stopped, or the process is gone.
+bool IsStopped(pid_t process) {
+  const std::string tasks = absl::StrCat("/proc/", process, "/task");
+  DIR* const folder = opendir(tasks.c_str());
+  if (folder == nullptr) return true;
+  bool stopped = true;
+  for (const dirent* entry = readdir(folder); entry != nullptr; entry = readdir(folder)) {
+    if (entry->d_name[0] == '.') continue;
+    std::string text;
+    std::getline(std::ifstream(absl::StrCat(tasks, "/", entry->d_name, "/stat")), text);
+    // The state follows the name, which is in brackets.
+    const size_t name_end = text.rfind(')');
+    if (name_end == std::string::npos) continue;
+    stopped = stopped && text.size() > name_end + 2 && text[name_end + 2] == 'T';
+  }
+  closedir(folder);
+  return stopped;
+}
 
-void BreakConnections() {
+// Sockets that are shared with another process are broken there, too.
+void BreakSharedConnections() {
   DIR* const folder = opendir("/proc/self/fd");
   std::vector<int> descriptors;
   for (const dirent* entry = readdir(folder); entry != nullptr; entry = readdir(folder)) {
@@ -74,6 +94,21 @@ void BreakConnections() {
       shutdown(descriptor, SHUT_RDWR);
     }
   }
+}
+
+}  // namespace
+
+void BreakConnections() {
+  const pid_t self = getpid();
+  const pid_t child = fork();
+  if (child == 0) {
+    kill(self, SIGSTOP);
+    while (!IsStopped(self)) sched_yield();
+    BreakSharedConnections();
+    kill(self, SIGCONT);
+    _exit(0);
+  }
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
 }
 
 int RunRankProcess(const std::string& wiring_number, const std::string& rank_number) {
@@ -156,7 +191,7 @@ void RankProcess::Tell(const std::string& line) {
             static_cast<ssize_t>(text.size()));
 }
 
-std::string RankProcess::Await(const std::string& word, absl::Time deadline) {
+std::string RankProcess::Await(const std::string& word) {
   while (true) {
     for (size_t end; (end = input_.find('\n')) != std::string::npos;) {
       const std::string line = input_.substr(0, end);
@@ -165,15 +200,12 @@ std::string RankProcess::Await(const std::string& word, absl::Time deadline) {
         return line.size() > word.size() ? line.substr(word.size() + 1) : line;
       }
     }
-    pollfd descriptor = {socket_.get(), POLLIN, 0};
-    const auto left = std::max<int64_t>(0, absl::ToInt64Milliseconds(deadline - absl::Now()));
     char buffer[4096];
-    if (poll(&descriptor, 1, static_cast<int>(left)) <= 0) break;
     const ssize_t got = recv(socket_.get(), buffer, sizeof(buffer), 0);
     if (got <= 0) break;
     input_.append(buffer, static_cast<size_t>(got));
   }
-  ADD_FAILURE() << "no " << word << " from process " << pid_ << " in time";
+  ADD_FAILURE() << "process " << pid_ << " has ended without " << word;
   return "";
 }
 

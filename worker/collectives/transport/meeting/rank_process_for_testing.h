@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "common/transport/descriptor.h"
 #include "worker/collectives/transport/meeting/group_for_testing.h"
 
@@ -34,9 +32,9 @@ class RankProcess {
 
   pid_t pid() const { return pid_; }
   void Tell(const std::string& line);
-  // Returns the rest of the next line that begins with `word`, and drops other lines. Fails the
-  // test and returns "" if none has come by the deadline; a line that had come is found even then.
-  std::string Await(const std::string& word, absl::Time deadline = absl::Now() + absl::Seconds(30));
+  // Waits for the next line that begins with `word`, drops others, and returns the rest of it.
+  // Fails the test and returns "" if the process ends without it.
+  std::string Await(const std::string& word);
   void Signal(int signal);
 
  private:
@@ -48,7 +46,9 @@ class RankProcess {
 constexpr char kRankArgument[] = "--rank-process";
 // Descriptor over which a rank process talks.
 constexpr int kRankSocket = 3;
-// Breaks every connection of this process except kRankSocket.
+// Breaks every connection of this process except kRankSocket, all before any of its threads knows,
+// as a cable that is pulled does. Otherwise a rank that has lost one connection would tell by the
+// next that its peer is out of reach, which is as true as what the peer says of it.
 void BreakConnections();
 // Runs a rank process; returns its exit status.
 int RunRankProcess(const std::string& wiring, const std::string& rank);
