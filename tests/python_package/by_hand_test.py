@@ -38,15 +38,33 @@ def test_a_script_by_hand_is_told_how_to_start_it(script, installed):
     assert "RANK=0, 1, …, WORLD_SIZE=2, MASTER_ADDR=127.0.0.1 and MASTER_PORT=29500" in said
 
 
-def test_the_variables_that_are_missing_are_named(script, installed):
-    said = start(script, installed, RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1").stderr.splitlines()[-1]
-    assert "this is: MASTER_PORT is not set" in said
+ATTEMPTS = """
+import os
+import torch.distributed as dist
+import muster.torch
 
 
-def test_with_the_variables_it_runs_and_other_errors_stay(script, installed):
-    # Port 0 is a free one.
-    variables = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
-    done = start(script, installed, **variables)
-    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
-    said = start(script, installed, **{**variables, "RANK": "first"}).stderr.splitlines()[-1]
-    assert said.startswith("ValueError: invalid literal")
+def attempt(**variables):
+    os.environ.update(variables)
+    try:
+        dist.init_process_group("muster")
+        print(dist.get_world_size())
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}")
+
+
+attempt(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1")
+# Port 0 is a free one.
+attempt(MASTER_PORT="0", RANK="first")
+attempt(RANK="0")
+"""
+
+
+def test_missing_variables_are_named_other_errors_stay_and_with_all_of_them_it_runs(script, installed):
+    script.write_text(ATTEMPTS)
+    done = start(script, installed)
+    assert done.returncode == 0, done.stderr
+    missing, other, size = done.stdout.splitlines()
+    assert missing.startswith("InvalidArgument: ") and "this is: MASTER_PORT is not set" in missing
+    assert other.startswith("ValueError: invalid literal")
+    assert size == "1"

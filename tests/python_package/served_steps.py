@@ -205,7 +205,8 @@ def refuse_in_backward(served, net):
     net.left.weight.grad.mul_(2)
     raises(muster.Error, "the gradient of left.weight was changed or dropped after it was pushed", served.step)
     raises(muster.Error, "cannot be dropped", served.zero_grad)
-    raises(muster.InvalidArgument, "has been pushed at step 0 already", lambda: plain(net, 0, RANK, None))
+    said = "has been pushed at step 0 already; call step() after each backward"
+    raises(muster.InvalidArgument, said, lambda: plain(net, 0, RANK, None))
 
 
 def drop_rows():

@@ -139,7 +139,7 @@ def leaves_a_call_under_way(rank, size):
 
 
 def test_a_process_ends_well_with_calls_under_way(ranks):
-    _, errors = ranks(leaves_a_call_under_way, 2)
+    _, errors = ranks(leaves_a_call_under_way, 2, forked=False)
     assert list(errors) == [1] and "its process ends while calls are under way" in errors[1], errors
 
 

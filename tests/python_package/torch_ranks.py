@@ -1,7 +1,10 @@
 """Ranks of torch.distributed on the backend "muster": processes on this machine, for the fixture `ranks`."""
 
+import atexit
 import datetime
 import multiprocessing
+import multiprocessing.forkserver
+import os
 import sys
 import traceback
 
@@ -24,16 +27,43 @@ def run_rank(body, rank, size, store, timeout, results, arguments):
         results.put((rank, None, f"{type(error).__name__} {getattr(error, 'code', '')}: {error}\n{traceback.format_exc()}"))
 
 
-def run_ranks(folder, body, size, *arguments, timeout=60.0, killed=()):
+def run_forked_rank(*arguments):
+    run_rank(*arguments)
+    # Multiprocessing ends a forked process without them.
+    atexit._run_exitfuncs()
+
+
+def forking_context():
+    """The context of processes that are forked from one that has imported PyTorch, and started nothing.
+
+    A rank imports nothing anew, which takes longer than most tests.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch_ranks", "muster.torch", "pytest"])
+    # Python 3.11 gives that process no other path.
+    path = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
+    try:
+        multiprocessing.forkserver.ensure_running()
+    finally:
+        if path is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = path
+    return context
+
+
+def run_ranks(folder, body, size, *arguments, timeout=60.0, killed=(), forked=True):
     """Runs a function on ranks, which meet in the folder; returns results and errors, by rank.
 
-    A rank that was killed has neither.
+    A rank that was killed has neither. With `forked` False, ranks are processes of their own from the first to the last line.
     """
-    context = multiprocessing.get_context("spawn")
+    context = forking_context() if forked else multiprocessing.get_context("spawn")
+    rank_process = run_forked_rank if forked else run_rank
     results = context.Queue()
     store = folder / f"store{len(list(folder.iterdir()))}"
     processes = [
-        context.Process(target=run_rank, args=(body, rank, size, store, timeout, results, arguments))
+        context.Process(target=rank_process, args=(body, rank, size, store, timeout, results, arguments))
         for rank in range(size)
     ]
     try:
