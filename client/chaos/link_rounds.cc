@@ -230,7 +230,6 @@ absl::StatusOr<ChaosOutcome> LinkRounds::Run(ChaosKind kind, uint64_t seed, int 
   const bool moves = kind == ChaosKind::kLinksAndMoves;
   const ChaosRoad road = moves ? ChaosRoad::kEveryPush : kRoads[random.Below(kRoads.size(), 0)];
   const uint32_t keep = random.Below(2, 1) == 0 ? 2 : kKeepAll;
-  MUSTER_RETURN_IF_ERROR(TrainUndisturbed(road).status());
   const bool over_faulty_link = random.Below(3, 2) == 0;
   MUSTER_ASSIGN_OR_RETURN(const std::string id,
                           over_faulty_link
@@ -342,7 +341,6 @@ absl::StatusOr<ChaosOutcome> LinkRounds::RunFrozenWorker(uint64_t seed, int free
                                                ChaosRoad::kZeroAllReduce};
   const ChaosRoad road = kRoads[random.Below(kRoads.size(), 0)];
   const uint32_t keep = random.Below(2, 1) == 0 ? 2 : kKeepAll;
-  MUSTER_RETURN_IF_ERROR(TrainUndisturbed(road).status());
   MUSTER_ASSIGN_OR_RETURN(const std::string id, cluster_.Submit(LinkJob(road, keep)));
   ChaosOutcome outcome;
   outcome.what = RoadName(road);

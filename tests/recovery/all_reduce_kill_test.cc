@@ -112,6 +112,7 @@ TEST_P(TensorServersKillTest, JobGoesOnWithTheSameBytes) {
   spec.mutable_parallelism()->set_tensor(3);
   spec.mutable_model()->mutable_mlp()->clear_hidden();
   spec.mutable_model()->mutable_mlp()->add_hidden(12);
+  spec.mutable_checkpoint()->set_every_steps(kCheckpointSteps / 5);
   const Disturbed run = Disturb(spec, GetParam());
   EXPECT_TRUE(run.weights.disturbed == run.weights.undisturbed);
   EXPECT_EQ(run.before, run.after) << "the other tasks were restarted";

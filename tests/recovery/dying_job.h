@@ -15,6 +15,14 @@ namespace muster {
 // Returns the sum over all tasks; a task that replaces another has a higher incarnation.
 uint64_t Incarnations(const v1::JobStatus& status);
 
+// The ZeRO stage of a job whose tasks die at the calls of a list, and which calls of the list these
+// are: each `of`-th one from `first` on.
+struct Deaths {
+  uint32_t stage = 0;
+  size_t first = 0;
+  size_t of = 1;
+};
+
 // An endless job (tests/harness/endless_job.h) on a cluster of its own, with a worker daemon for
 // each slot, whose tasks a test has killed at named calls (dying_task_main.cc) or anywhere. The job
 // goes on each time with exactly the weights of a run that nothing disturbed. No test depends on

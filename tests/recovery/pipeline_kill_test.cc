@@ -6,7 +6,9 @@
 #include <signal.h>
 
 #include <cstdint>
+#include <iterator>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -38,30 +40,34 @@ struct Point {
   const char* call;
 };
 
-class PipelineInPlaceTest : public ::testing::TestWithParam<uint32_t> {};
+class PipelineInPlaceTest : public ::testing::TestWithParam<Deaths> {};
 
 // Under ZeRO stage 0 the state comes from the peer on the same stage, otherwise from a copy.
 TEST_P(PipelineInPlaceTest, StagesGoOnInPlaceWhereverATaskDies) {
   v1::JobSpec spec = StagesJob(v1::UpdateSpec::ALL_REDUCE, {.data = 2});
-  if (GetParam() > 0) {
-    spec.mutable_parallelism()->mutable_zero()->set_stage(GetParam());
+  if (GetParam().stage > 0) {
+    spec.mutable_parallelism()->mutable_zero()->set_stage(GetParam().stage);
     spec.mutable_parallelism()->mutable_zero()->set_redundancy(1);
   }
   DyingJob job;
   ASSERT_NO_FATAL_FAILURE(job.Start(spec));
   // The points are of the first stage, and of the last one.
-  for (const Point& point :
-       {Point{0, "before outputs to a stage"}, Point{1, "before gradients from a stage"},
-        Point{0, "after gradients of both stages"}, Point{1, "after examples and overflows"},
-        Point{0, "before files of cuts"}, Point{3, "before outputs from a stage"},
-        Point{2, "before gradients to a stage"}, Point{3, "before gradients of both stages"},
-        Point{2, "before examples and overflows"}, Point{3, "before commit of the cut"}}) {
-    ASSERT_NO_FATAL_FAILURE(job.DieAt(point.slot, point.call));
+  const Point points[] = {
+      {0, "before outputs to a stage"},      {1, "before gradients from a stage"},
+      {0, "after gradients of both stages"}, {1, "after examples and overflows"},
+      {0, "before files of cuts"},           {3, "before outputs from a stage"},
+      {2, "before gradients to a stage"},    {3, "before gradients of both stages"},
+      {2, "before examples and overflows"},  {3, "before commit of the cut"}};
+  for (size_t i = GetParam().first; i < std::size(points); i += GetParam().of) {
+    ASSERT_NO_FATAL_FAILURE(job.DieAt(points[i].slot, points[i].call));
   }
   job.ExpectTheSameBits();
 }
 
-INSTANTIATE_TEST_SUITE_P(ZeroStages, PipelineInPlaceTest, ::testing::Values(0, 1, 2));
+INSTANTIATE_TEST_SUITE_P(ZeroStages, PipelineInPlaceTest,
+                         ::testing::Values(Deaths{0, 0, 3}, Deaths{1, 1, 3}, Deaths{2, 2, 3}));
+INSTANTIATE_TEST_SUITE_P(ExhaustiveZeroStages, PipelineInPlaceTest,
+                         ::testing::Values(Deaths{0}, Deaths{1}, Deaths{2}));
 
 // Nobody else has what a stage without a peer has.
 TEST(LoneStageTest, ALossTakesTheJobBackToItsCheckpoint) {
@@ -90,10 +96,11 @@ TEST(TensorStagesTest, ALossTakesTheJobBackToItsCheckpointWhereverATaskDies) {
   job.ExpectTheSameBits();
 }
 
-class ServedStagesTest : public ::testing::TestWithParam<uint32_t> {
+// The stage at whose calls its task dies, each n-th of them.
+class ServedStagesTest : public ::testing::TestWithParam<std::tuple<uint32_t, size_t>> {
  protected:
   static std::vector<Point> Points() {
-    switch (GetParam()) {
+    switch (std::get<0>(GetParam())) {
       case 0:
         return {{0, "before outputs to a stage"},
                 {0, "before gradients from a stage"},
@@ -130,7 +137,10 @@ TEST_P(ServedStagesTest, StagesGoOnInPlaceWhereverATaskDies) {
   spec.mutable_update()->set_durability(v1::UpdateSpec::EVERY_PUSH);
   DyingJob job;
   ASSERT_NO_FATAL_FAILURE(job.Start(spec, /*servers=*/1));
-  for (const Point& point : Points()) ASSERT_NO_FATAL_FAILURE(job.DieAt(point.slot, point.call));
+  const std::vector<Point> points = Points();
+  for (size_t i = 0; i < points.size(); i += std::get<1>(GetParam())) {
+    ASSERT_NO_FATAL_FAILURE(job.DieAt(points[i].slot, points[i].call));
+  }
   const v1::JobStatus before = job.Status();
   job.cluster().Kill("server-0", SIGKILL);
   ASSERT_TRUE(job.cluster().Restart("server-0").ok());
@@ -138,7 +148,10 @@ TEST_P(ServedStagesTest, StagesGoOnInPlaceWhereverATaskDies) {
   job.ExpectTheSameBits();
 }
 
-INSTANTIATE_TEST_SUITE_P(Stages, ServedStagesTest, ::testing::Values(0, 1, 2));
+INSTANTIATE_TEST_SUITE_P(Stages, ServedStagesTest,
+                         ::testing::Combine(::testing::Values(0, 1, 2), ::testing::Values(2)));
+INSTANTIATE_TEST_SUITE_P(ExhaustiveStages, ServedStagesTest,
+                         ::testing::Combine(::testing::Values(0, 1, 2), ::testing::Values(1)));
 
 }  // namespace
 }  // namespace muster

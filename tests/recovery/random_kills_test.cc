@@ -1,4 +1,4 @@
-// Twenty kills at random places of a deterministic job, with checkpoints, two in three of them
+// Kills at random places of a deterministic job, with checkpoints, two in three of them
 // deltas, written in the background all the while: whatever is hit, the job goes on with exactly
 // the bits of a run that nothing disturbed.
 
@@ -22,7 +22,6 @@
 namespace muster {
 namespace {
 
-constexpr int kKills = 20;
 // Of the job, from one kill to the next at most, unless it is faster than that.
 constexpr uint64_t kStepsPerKill = 100;
 
@@ -31,6 +30,7 @@ struct TormentCase {
   enum class Model { kClicks, kLanguage } model;
   v1::UpdateSpec::Durability durability;
   uint32_t seed;
+  int kills;
 
   friend std::ostream& operator<<(std::ostream& out, const TormentCase& param) {
     return out << param.name;
@@ -114,7 +114,7 @@ TEST_P(RandomKillsTest, JobGoesOnWithTheSameBits) {
   const auto id = cluster.Submit(TormentedJob(GetParam()));
   ASSERT_TRUE(id.ok()) << id.status();
   std::vector<std::string> killed;
-  for (int i = 0; i < kKills; ++i) {
+  for (int i = 0; i < GetParam().kills; ++i) {
     // Anywhere within its part of the run.
     const uint64_t at = kStepsPerKill * i + 1 + random_() % kStepsPerKill;
     const auto reached = cluster.Await(
@@ -136,17 +136,19 @@ TEST_P(RandomKillsTest, JobGoesOnWithTheSameBits) {
       << cluster.Diagnose(*id);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Durabilities, RandomKillsTest,
-    ::testing::Values(TormentCase{"ClicksEveryPush", TormentCase::Model::kClicks,
-                                  v1::UpdateSpec::EVERY_PUSH, 20},
-                      TormentCase{"ClicksCheckpoint", TormentCase::Model::kClicks,
-                                  v1::UpdateSpec::CHECKPOINT, 21},
-                      TormentCase{"LanguageEveryPush", TormentCase::Model::kLanguage,
-                                  v1::UpdateSpec::EVERY_PUSH, 22},
-                      TormentCase{"LanguageCheckpoint", TormentCase::Model::kLanguage,
-                                  v1::UpdateSpec::CHECKPOINT, 23}),
-    [](const auto& info) { return info.param.name; });
+std::vector<TormentCase> CasesWith(int kills) {
+  return {
+      {"ClicksEveryPush", TormentCase::Model::kClicks, v1::UpdateSpec::EVERY_PUSH, 20, kills},
+      {"ClicksCheckpoint", TormentCase::Model::kClicks, v1::UpdateSpec::CHECKPOINT, 21, kills},
+      {"LanguageEveryPush", TormentCase::Model::kLanguage, v1::UpdateSpec::EVERY_PUSH, 22, kills},
+      {"LanguageCheckpoint", TormentCase::Model::kLanguage, v1::UpdateSpec::CHECKPOINT, 23, kills}};
+}
+
+INSTANTIATE_TEST_SUITE_P(Durabilities, RandomKillsTest, ::testing::ValuesIn(CasesWith(8)),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(ExhaustiveDurabilities, RandomKillsTest,
+                         ::testing::ValuesIn(CasesWith(20)),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace muster

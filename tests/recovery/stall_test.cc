@@ -20,7 +20,6 @@
 namespace muster {
 namespace {
 
-constexpr uint64_t kStopAt = 500;
 // Long enough for a task to start on a busy machine while the others wait for it.
 constexpr char kStallTimeout[] = "--stall-timeout-ms=5000";
 
@@ -30,57 +29,49 @@ v1::JobSpec StalledJob(v1::UpdateSpec::Road road) {
   spec.mutable_update()->set_deterministic(true);
   spec.mutable_optimizer()->set_name("adam");
   spec.mutable_optimizer()->set_learning_rate(0.003f);
-  // Without servers steps are much faster.
-  spec.mutable_stop()->set_steps(road == v1::UpdateSpec::ALL_REDUCE ? 20000 : 3000);
   return spec;
 }
 
-// The weights at the end. With `stops`, worker 1's task is stopped on the way.
-ExportedTensors Train(const v1::JobSpec& spec, bool stops) {
-  // A stopped task stands for one that shows signs of life and does not move.
-  auto started = ProcessCluster::Start({.servers = 1,
-                                        .worker_arguments = {"--task-silence-ms=0"},
-                                        .coordinator_arguments = {kStallTimeout}});
-  EXPECT_TRUE(started.ok()) << started.status();
-  if (!started.ok()) return {};
-  ProcessCluster& cluster = **started;
-  const auto id = cluster.Submit(spec);
-  EXPECT_TRUE(id.ok()) << id.status();
-  if (!id.ok()) return {};
-  if (stops) {
-    const auto running = cluster.Await(
-        *id, [](const v1::JobStatus& status) { return status.progress().step() >= kStopAt; });
-    EXPECT_TRUE(running.ok()) << running.status() << cluster.Diagnose(*id);
+// Stops the task of worker-1 in the middle of the job, which goes on with another in its place and
+// with exactly the weights of an undisturbed run. Returns the job's status then.
+v1::JobStatus StopATask(ProcessCluster& cluster, const v1::JobSpec& spec) {
+  v1::JobStatus status;
+  const auto stop = [&] {
+    const auto id = cluster.Submit(spec);
+    ASSERT_TRUE(id.ok()) << id.status();
+    const auto running = AwaitRunning(cluster, *id);
+    ASSERT_TRUE(running.ok()) << running.status() << cluster.Diagnose(*id);
     const std::vector<pid_t> tasks = cluster.ChildrenOf("worker-1");
-    EXPECT_EQ(tasks.size(), 1u);
-    if (!running.ok() || tasks.size() != 1) return {};
+    ASSERT_EQ(tasks.size(), 1u);
     kill(tasks[0], SIGSTOP);
-    const auto replaced = cluster.Await(*id, [](const v1::JobStatus& status) {
-      for (const v1::TaskStatus& task : status.tasks()) {
-        if (task.incarnation() > 1) return true;
-      }
-      return false;
+    const auto replaced = cluster.Await(*id, [&](const v1::JobStatus& status) {
+      return Incarnations(status) > Incarnations(*running);
     });
-    EXPECT_TRUE(replaced.ok()) << replaced.status() << cluster.Diagnose(*id);
-    if (!replaced.ok()) return {};
-  }
-  const auto status = cluster.AwaitEnd(*id);
-  EXPECT_TRUE(status.ok()) << status.status() << cluster.Diagnose(*id);
-  if (!status.ok()) return {};
-  EXPECT_EQ(status->state(), v1::SUCCEEDED) << status->message() << "\n" << cluster.Diagnose(*id);
-  EXPECT_EQ(status->generation(), 1u);
-  const auto weights = cluster.Export(*id);
-  EXPECT_TRUE(weights.ok()) << weights.status();
-  return weights.ok() ? *weights : ExportedTensors();
+    ASSERT_TRUE(replaced.ok()) << replaced.status() << cluster.Diagnose(*id);
+    const auto trained = AwaitCheckpointSince(cluster, *id);
+    ASSERT_TRUE(trained.ok()) << trained.status() << cluster.Diagnose(*id);
+    status = *trained;
+    const auto weights = EndAndTrainUndisturbed(cluster, *id);
+    ASSERT_TRUE(weights.ok()) << weights.status() << cluster.Diagnose(*id);
+    EXPECT_FALSE(weights->undisturbed.empty());
+    EXPECT_TRUE(weights->disturbed == weights->undisturbed) << cluster.Diagnose(*id);
+  };
+  stop();
+  return status;
 }
 
 class StallTest : public ::testing::TestWithParam<v1::UpdateSpec::Road> {};
 
 TEST_P(StallTest, AStoppedTaskIsReplacedAndNothingIsLost) {
-  const v1::JobSpec spec = StalledJob(GetParam());
-  const ExportedTensors undisturbed = Train(spec, false);
-  ASSERT_FALSE(undisturbed.empty());
-  EXPECT_TRUE(Train(spec, true) == undisturbed);
+  // A stopped task stands for one that shows signs of life and does not move.
+  auto started = ProcessCluster::Start({.servers = 1,
+                                        .worker_arguments = {"--task-silence-ms=0"},
+                                        .coordinator_arguments = {kStallTimeout}});
+  ASSERT_TRUE(started.ok()) << started.status();
+  // Without servers steps are much faster.
+  const uint64_t steps = GetParam() == v1::UpdateSpec::ALL_REDUCE ? 500 : 100;
+  const v1::JobStatus status = StopATask(**started, Endless(StalledJob(GetParam()), steps));
+  EXPECT_EQ(status.generation(), 1u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Roads, StallTest,
@@ -95,24 +86,10 @@ INSTANTIATE_TEST_SUITE_P(Roads, StallTest,
 TEST(StoppedTaskTest, ItsDaemonEndsItAndNothingIsLost) {
   auto started = ProcessCluster::Start({.servers = 0, .workers = 3});
   ASSERT_TRUE(started.ok()) << started.status();
-  ProcessCluster& cluster = **started;
-  const auto id = cluster.Submit(Endless(StalledJob(v1::UpdateSpec::ALL_REDUCE), 500));
-  ASSERT_TRUE(id.ok()) << id.status();
-  const auto running = AwaitRunning(cluster, *id);
-  ASSERT_TRUE(running.ok()) << running.status();
-  const std::vector<pid_t> tasks = cluster.ChildrenOf("worker-1");
-  ASSERT_EQ(tasks.size(), 1u);
-  kill(tasks[0], SIGSTOP);
-  const auto replaced = cluster.Await(*id, [&](const v1::JobStatus& status) {
-    return Incarnations(status) > Incarnations(*running);
-  });
-  ASSERT_TRUE(replaced.ok()) << replaced.status();
-  const auto trained = AwaitCheckpointSince(cluster, *id);
-  ASSERT_TRUE(trained.ok()) << trained.status();
-  EXPECT_NE(cluster.Diagnose(*id).find("showed no sign of life for 5s"), std::string::npos);
-  const auto weights = EndAndTrainUndisturbed(cluster, *id);
-  ASSERT_TRUE(weights.ok()) << weights.status() << cluster.Diagnose(*id);
-  EXPECT_TRUE(weights->disturbed == weights->undisturbed) << cluster.Diagnose(*id);
+  const v1::JobStatus status =
+      StopATask(**started, Endless(StalledJob(v1::UpdateSpec::ALL_REDUCE), 500));
+  EXPECT_NE((*started)->Diagnose(status.job_id()).find("showed no sign of life for 5s"),
+            std::string::npos);
 }
 
 struct StoppedAt {

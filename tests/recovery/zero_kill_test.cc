@@ -187,21 +187,30 @@ struct InPlaceJob {
 };
 
 // Jobs of which others have a lost task's slice, on workers of one slot each.
-class ZeroInPlaceTest : public ::testing::TestWithParam<uint32_t> {
+class ZeroInPlaceTest : public ::testing::TestWithParam<Deaths> {
  protected:
   // Starts a job of workers that keep copies, or of groups of two.
   void Start(int workers, bool copies, InPlaceJob options = {}) {
-    v1::JobSpec spec = ZeroJob(v1::UpdateSpec::ALL_REDUCE, GetParam());
+    v1::JobSpec spec = ZeroJob(v1::UpdateSpec::ALL_REDUCE, GetParam().stage);
     if (options.has_rows) DivideRows(spec);
     spec.set_workers(workers);
     spec.set_batch_size(2 * workers);
     spec.mutable_parallelism()->set_tensor(options.tensor);
-    if (GetParam() > 0) {
+    if (GetParam().stage > 0) {
       v1::ZeroSpec& zero = *spec.mutable_parallelism()->mutable_zero();
       if (copies) zero.set_redundancy(1);
       if (!copies) zero.set_shard(2);
     }
     job_.Start(spec);
+  }
+
+  // Lets tasks die at the points that are the case's; slot `slot` at the first of all, the next one
+  // of `slots` at the next.
+  template <size_t kCount>
+  void DieAtPoints(const char* const (&points)[kCount], uint32_t slots, uint32_t slot = 0) {
+    for (size_t i = GetParam().first; i < kCount; i += GetParam().of) {
+      ASSERT_NO_FATAL_FAILURE(job_.DieAt((slot + i) % slots, points[i]));
+    }
   }
 
   DyingJob job_;
@@ -215,16 +224,14 @@ const char* const kPoints[] = {"before gradients of unit 2",    "before gradient
 
 TEST_P(ZeroInPlaceTest, CopiesTakeTheJobOnWhereverATaskDies) {
   ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/3, /*copies=*/true));
-  uint32_t slot = 0;
   ASSERT_NO_FATAL_FAILURE(job_.DieAt(2, "before sums for copies"));
-  for (const char* const point : kPoints) ASSERT_NO_FATAL_FAILURE(job_.DieAt(slot++ % 3, point));
+  ASSERT_NO_FATAL_FAILURE(DieAtPoints(kPoints, 3));
   job_.ExpectTheSameBits();
 }
 
 TEST_P(ZeroInPlaceTest, ReplicasTakeTheJobOnWhereverATaskDies) {
   ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/4, /*copies=*/false));
-  uint32_t slot = 0;
-  for (const char* const point : kPoints) ASSERT_NO_FATAL_FAILURE(job_.DieAt(slot++ % 4, point));
+  ASSERT_NO_FATAL_FAILURE(DieAtPoints(kPoints, 4));
   const v1::JobStatus before = job_.Status();
   // Of different shards, in different groups.
   ASSERT_NO_FATAL_FAILURE(job_.Kill({0, 3}));
@@ -232,8 +239,15 @@ TEST_P(ZeroInPlaceTest, ReplicasTakeTheJobOnWhereverATaskDies) {
   job_.ExpectTheSameBits();
 }
 
+const Deaths kThirdOfDeaths[] = {{1, 0, 3}, {2, 1, 3}, {3, 2, 3}};
+const Deaths kAllDeaths[] = {{1}, {2}, {3}};
+INSTANTIATE_TEST_SUITE_P(Stages, ZeroInPlaceTest, ::testing::ValuesIn(kThirdOfDeaths));
+INSTANTIATE_TEST_SUITE_P(ExhaustiveStages, ZeroInPlaceTest, ::testing::ValuesIn(kAllDeaths));
+
+class TwoDeathsTest : public ZeroInPlaceTest {};
+
 // Slot 1 keeps slot 0's copy, and slot 2 that of slot 1.
-TEST_P(ZeroInPlaceTest, TwoTasksThatDieAtOnceMayBeTooMany) {
+TEST_P(TwoDeathsTest, TwoTasksThatDieAtOnceMayBeTooMany) {
   ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/4, /*copies=*/true));
   const v1::JobStatus before = job_.Status();
   ASSERT_NO_FATAL_FAILURE(job_.Kill({1, 3}));
@@ -243,7 +257,8 @@ TEST_P(ZeroInPlaceTest, TwoTasksThatDieAtOnceMayBeTooMany) {
   job_.ExpectTheSameBits();
 }
 
-INSTANTIATE_TEST_SUITE_P(Stages, ZeroInPlaceTest, ::testing::Values(1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(Stages, TwoDeathsTest, ::testing::Values(Deaths{1}, Deaths{3}));
+INSTANTIATE_TEST_SUITE_P(ExhaustiveStages, TwoDeathsTest, ::testing::Values(Deaths{2}));
 
 // The calls at which a task dies whose job divides rows, too.
 const char* const kRowPoints[] = {"before keys of rows", "before gradients of rows",
@@ -253,20 +268,18 @@ class RowsInPlaceTest : public ZeroInPlaceTest {};
 
 TEST_P(RowsInPlaceTest, CopiesHaveRowsToo) {
   ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/3, /*copies=*/true, {.has_rows = true}));
-  uint32_t slot = 0;
   ASSERT_NO_FATAL_FAILURE(job_.DieAt(2, "before sums of rows for copies"));
-  for (const char* const point : kRowPoints) ASSERT_NO_FATAL_FAILURE(job_.DieAt(slot++ % 3, point));
+  ASSERT_NO_FATAL_FAILURE(DieAtPoints(kRowPoints, 3));
   job_.ExpectTheSameBits();
 }
 
 TEST_P(RowsInPlaceTest, ReplicasHaveRowsToo) {
   ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/4, /*copies=*/false, {.has_rows = true}));
-  uint32_t slot = 0;
-  for (const char* const point : kRowPoints) ASSERT_NO_FATAL_FAILURE(job_.DieAt(slot++ % 4, point));
+  ASSERT_NO_FATAL_FAILURE(DieAtPoints(kRowPoints, 4));
   job_.ExpectTheSameBits();
 }
 
-INSTANTIATE_TEST_SUITE_P(Stages, RowsInPlaceTest, ::testing::Values(2));
+INSTANTIATE_TEST_SUITE_P(Stages, RowsInPlaceTest, ::testing::Values(Deaths{2}));
 
 // Returns the most by which weights differ.
 float MostApart(const ExportedTensors& a, const ExportedTensors& b) {
@@ -364,13 +377,14 @@ class TensorInPlaceTest : public ZeroInPlaceTest {};
 // Under stage 0 the state comes from the peer in the other tensor group, otherwise from a copy.
 TEST_P(TensorInPlaceTest, TensorRanksGoOnInPlaceWhereverATaskDies) {
   ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/4, /*copies=*/true, {.tensor = 2}));
-  uint32_t slot = 1;
-  for (const char* const point : kTensorPoints)
-    ASSERT_NO_FATAL_FAILURE(job_.DieAt(slot++ % 4, point));
+  ASSERT_NO_FATAL_FAILURE(DieAtPoints(kTensorPoints, 4, /*slot=*/1));
   job_.ExpectTheSameBits();
 }
 
-INSTANTIATE_TEST_SUITE_P(Stages, TensorInPlaceTest, ::testing::Values(0, 1, 3));
+INSTANTIATE_TEST_SUITE_P(Stages, TensorInPlaceTest,
+                         ::testing::Values(Deaths{0, 0, 2}, Deaths{1, 1, 2}, Deaths{3, 0, 2}));
+INSTANTIATE_TEST_SUITE_P(ExhaustiveStages, TensorInPlaceTest,
+                         ::testing::Values(Deaths{0}, Deaths{1}, Deaths{3}));
 
 // Nobody else has the share of a tensor rank that is alone with it.
 class LoneTensorRankTest : public ZeroInPlaceTest {};
@@ -383,7 +397,7 @@ TEST_P(LoneTensorRankTest, ALossTakesTheJobBackToItsCheckpoint) {
   job_.ExpectTheSameBits();
 }
 
-INSTANTIATE_TEST_SUITE_P(Stages, LoneTensorRankTest, ::testing::Values(0));
+INSTANTIATE_TEST_SUITE_P(Stages, LoneTensorRankTest, ::testing::Values(Deaths{0}));
 
 }  // namespace
 }  // namespace muster
