@@ -82,15 +82,18 @@ TEST_P(DeviceTensorTest, EveryStageIsOneProcessOnTheJoinedBatchExhaustive) {
   }
 }
 
+std::string NameOfMesh(const ::testing::TestParamInfo<MeshParameters>& info) {
+  return absl::StrCat(std::get<0>(info.param), "By", std::get<1>(info.param),
+                      std::get<2>(info.param) ? "Sequence" : "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Meshes, DeviceTensorTest,
-                         ::testing::Values(MeshParameters{1, 2, true}, MeshParameters{2, 2, true},
-                                           MeshParameters{1, 4, true}, MeshParameters{2, 2, false},
-                                           MeshParameters{2, 4, false}),
-                         [](const auto& info) {
-                           return absl::StrCat(std::get<0>(info.param), "By",
-                                               std::get<1>(info.param),
-                                               std::get<2>(info.param) ? "Sequence" : "");
-                         });
+                         ::testing::Values(MeshParameters{2, 2, true}, MeshParameters{1, 4, true},
+                                           MeshParameters{2, 2, false}),
+                         NameOfMesh);
+INSTANTIATE_TEST_SUITE_P(ExhaustiveMeshes, DeviceTensorTest,
+                         ::testing::Values(MeshParameters{1, 2, true}, MeshParameters{2, 4, false}),
+                         NameOfMesh);
 
 TEST(DeviceTensorStagesTest, PackedDocumentsAreThoseOfOneProcess) {
   for (const char* const transformer : {kTiedByTensor, kSeparateByTensor}) {
