@@ -27,9 +27,6 @@ class Examples {
  public:
   explicit Examples(std::vector<ShownDocument>& examples) : examples_(examples) {}
 
-  // Returns whether the document at hand is shown.
-  bool wanted() const { return begun_ || examples_.size() < kExamples; }
-
   void Begin(std::string place) {
     if (begun_ || examples_.size() >= kExamples) return;
     begun_ = true;
