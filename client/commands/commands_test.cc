@@ -30,6 +30,8 @@
 #include "client/command_line.h"
 #include "client/commands/hostile_coordinator_for_testing.h"
 #include "client/commands/shown_for_testing.h"
+#include "client/terminal/format.h"
+#include "common/compression/packed_for_testing.h"
 #include "common/text/printable.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -541,8 +543,21 @@ TEST_F(CommandsTest, DataAreInspectedAndTokenized) {
   EXPECT_THAT(shown.out, HasSubstr(pairs + ": JSON lines, "));
   EXPECT_THAT(shown.out, HasSubstr("\n--- " + pairs + ":1\n2+2=⟦4\\x1b[2J⟧\n"));
   EXPECT_THAT(shown.out, HasSubstr("--out pairs.tokens"));
+  EXPECT_THAT(shown.out, HasSubstr(absl::StrCat("data {\n  sequences {\n    path: \"", pairs,
+                                                "\"\n    tokenizer: \"TOKENIZER\"\n    packing: "
+                                                "WHOLE_DOCUMENTS\n  }\n}\n")));
+  const Shown job = Run({"init", "--data", pairs});
+  EXPECT_EQ(job.exit_code, kSuccess) << job.error;
+  EXPECT_THAT(job.out, HasSubstr("packing: WHOLE_DOCUMENTS"));
   EXPECT_THAT(Run({"data", "inspect", pairs, "--tokenizer", "bytes"}).out,
               HasSubstr("2|+|2|=⟦|4|"));
+  const std::string text = folder + "/long.txt.gz";
+  std::string words;
+  while (words.size() < size_t{3} << 20) absl::StrAppend(&words, "word", words.size(), " ");
+  std::ofstream(text, std::ios::binary) << Gzip(words);
+  EXPECT_THAT(Run({"data", "inspect", text, "--tokenizer", "bytes"}).out,
+              AllOf(HasSubstr(": compressed text, "), HasSubstr("1 document\n"),
+                    HasSubstr(absl::StrCat(FormatCount(words.size()), " tokens"))));
   const std::string tokens = folder + "/pairs.tokens";
   const Shown made =
       Run({"data", "tokenize", "--data", pairs, "--tokenizer", "bytes", "--out", tokens});

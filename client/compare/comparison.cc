@@ -113,6 +113,11 @@ std::string ShowKnown(const RoadResult& road, double MeasuredRun::*figure, const
   return spread.min == 0 ? "-" : Show(spread, format, style);
 }
 
+std::string ShowOperations(const RoadResult& road, TableStyle style) {
+  const auto giga = [](double flops) { return absl::StrCat(FormatNumber(flops / 1e9), " GFLOP"); };
+  return ShowKnown(road, &MeasuredRun::planned_step_flops, giga, style);
+}
+
 // The table of ways that differ in memory, bytes and speed, but not in what a step learns.
 std::vector<std::vector<std::string>> WaysTable(const Comparison& comparison, TableStyle style) {
   const bool schedules = comparison.of == Comparison::Of::kSchedules;
@@ -156,6 +161,7 @@ std::vector<std::vector<std::string>> WaysTable(const Comparison& comparison, Ta
     add_known("bubble", &MeasuredRun::bubble, FormatPercent);
     add_known("  predicted", &MeasuredRun::predicted_bubble, FormatPercent);
   }
+  add("a step's operations", [&](const RoadResult& way) { return ShowOperations(way, style); });
   add_figure("a step's compute", &MeasuredRun::compute_seconds, FormatTime);
   add_figure("exposed communication", &MeasuredRun::communication_seconds, FormatTime);
   add_figure("waiting for data", &MeasuredRun::waiting_seconds, FormatTime);
@@ -285,6 +291,7 @@ std::vector<std::vector<std::string>> ComparisonTable(const Comparison& comparis
   add_figure("largest staleness", &MeasuredRun::max_staleness, Whole);
   add_figure("steps/s", &MeasuredRun::steps_per_second, FormatNumber);
   add_figure("examples/s", &MeasuredRun::examples_per_second, FormatNumber);
+  add("step: operations", [&](const RoadResult& road) { return ShowOperations(road, style); });
   add_figure("step: compute", &MeasuredRun::compute_seconds, FormatTime);
   add_figure("step: exposed communication", &MeasuredRun::communication_seconds, FormatTime);
   add_figure("step: waiting for data", &MeasuredRun::waiting_seconds, FormatTime);

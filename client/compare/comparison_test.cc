@@ -259,6 +259,7 @@ Comparison Stages(double factor) {
       run.compute_seconds = run.communication_seconds = run.waiting_seconds = 0.0999 * repeat;
       run.worker_own_peak_bytes = (1000 - 100 * stage) << 20;
       run.planned_worker_own_bytes = (1001 - 100 * stage) << 20;
+      run.planned_step_flops = 1.25e12;
       run.workers = run.dense = run.predicted.workers = {{1000.0 * (1 << 20), 10}};
       result.runs.push_back(run);
     }
@@ -276,6 +277,8 @@ TEST(ComparisonTest, StagesStandSideBySide) {
               Contains(ElementsAre("  of stage 0's", "100.0 %", "99.0 %", "98.0 %", "97.0 %")));
   EXPECT_THAT(table, Contains(ElementsAre("exposed communication", "99.9 ms", "99.9 ms", "99.9 ms",
                                           "99.9 ms")));
+  EXPECT_THAT(table, Contains(ElementsAre("a step's operations", "1,250 GFLOP", "1,250 GFLOP",
+                                          "1,250 GFLOP", "1,250 GFLOP")));
   EXPECT_THAT(table, Contains(ElementsAre("a worker's memory", "1000.0 MiB", "900.0 MiB",
                                           "800.0 MiB", "700.0 MiB")));
   EXPECT_THAT(table, Contains(ElementsAre("  planned", "1001.0 MiB", "901.0 MiB", "801.0 MiB",
@@ -344,12 +347,12 @@ TEST(ComparisonTest, RowsThatBelongTogetherStandTogether) {
   EXPECT_THAT(
       names, ElementsAre("", "held-out loss", "held-out accuracy", "steps", "  left out as warm-up",
                          "time", "mean staleness", "largest staleness", "steps/s", "examples/s",
-                         "step: compute", "step: exposed communication", "step: waiting for data",
-                         "a worker sends per step", "  of it dense gradients", "  predicted",
-                         "a worker receives per step", "  of it dense parameters", "  predicted",
-                         "servers send per step, dense", "  predicted", "CPU time of the workers",
-                         "CPU time of the servers", "largest worker's peak memory",
-                         "the servers' peak memory"));
+                         "step: operations", "step: compute", "step: exposed communication",
+                         "step: waiting for data", "a worker sends per step",
+                         "  of it dense gradients", "  predicted", "a worker receives per step",
+                         "  of it dense parameters", "  predicted", "servers send per step, dense",
+                         "  predicted", "CPU time of the workers", "CPU time of the servers",
+                         "largest worker's peak memory", "the servers' peak memory"));
 }
 
 }  // namespace

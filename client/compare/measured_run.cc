@@ -22,6 +22,8 @@
 #include "common/checkpoint/manifest.h"
 #include "common/job_data/data_head.h"
 #include "common/plan/memory/memory_plan.h"
+#include "common/plan/passes/step_costs.h"
+#include "common/plan/size/model_size.h"
 #include "common/rpc/parameter_service/grpc_parameter_client.h"
 #include "common/rpc/parameter_service/parameter_client.h"
 #include "common/rpc/rpc_credentials.h"
@@ -333,7 +335,9 @@ absl::StatusOr<MeasuredRun> MeasureRun(const v1::JobSpec& job, const Road& road,
   MeasuredRun run = Figures(warm, end);
   run.road = road.name;
   MUSTER_ASSIGN_OR_RETURN(run.history, ReadHistory(jobs, job_id));
-  run.planned_worker_own_bytes = PlanMemory(job, ReadDataHead(job),
+  const DataSize data = ReadDataHead(job);
+  run.planned_step_flops = CostsOfStep(job, SizeOfModel(job, data), data.document_tokens).flops();
+  run.planned_worker_own_bytes = PlanMemory(job, data,
                                             {.multiply_bf16 = MultipliesBFloat16(),
                                              .threads = static_cast<uint32_t>(UsableProcessors())})
                                      .worker_own_bytes();

@@ -63,6 +63,9 @@ struct MeasuredRun {
   // much.
   std::map<std::string, double> server_sent;
   PredictedTraffic predicted;
+  // Floating-point operations of a step, as `muster plan` counts them (StepCosts): those of
+  // attention are fewer where documents are kept apart.
+  double planned_step_flops = 0;
   // Of a pipeline whose steps were traced, from the times of its passes (pass_times.h): the speed
   // to expect of its schedule, and the time that stages wait by the time that they compute. 0: not
   // known.

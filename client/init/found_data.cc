@@ -18,32 +18,19 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "client/init/name_documents.h"
 #include "common/base/status_macros.h"
-#include "common/files/check_is_text.h"
-#include "common/files/file_content.h"
+#include "common/documents/document_source.h"
 #include "common/files/path_pattern.h"
 #include "common/files/text_files.h"
 #include "common/text/byte_order_mark.h"
+#include "common/tokenizer/files/open_tokenizer.h"
 #include "common/tokenizer/files/token_file.h"
 
 namespace muster {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Refuses data that are named like JSON, which no reader reads; JSON on each line is refused by its
-// content (CheckIsText).
-absl::Status CheckIsNoJson(const std::string& path) {
-  for (const absl::string_view ending : {".json", ".jsonl", ".ndjson"}) {
-    if (!absl::EndsWithIgnoreCase(path, ending)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        path,
-        " is named like JSON, which training does not read. If it is one list, make lines of it: "
-        "jq -c '.[]' < FILE > FILE.jsonl, and of these a token file: muster data tokenize --data "
-        "FILE.jsonl --tokenizer TOKENIZER --out FILE.tokens"));
-  }
-  return absl::OkStatus();
-}
 
 // Bytes of a file's unpacked beginning, enough to see nearly every class.
 constexpr size_t kHeadBytes = size_t{16} << 20;
@@ -180,11 +167,6 @@ std::string TableEnding(const std::string& path) {
 
 bool NamesTable(const std::string& path) { return !TableEnding(path).empty(); }
 
-absl::Status RefusePacked(const std::string& path, absl::string_view what) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, " is ", what, " compressed by gzip; unpack it first: gunzip -k ", path));
-}
-
 absl::StatusOr<FoundData> LibsvmData(const Libsvm& libsvm, const Head& head, FoundData data) {
   if (libsvm.refused_labels || (libsvm.minus_one && libsvm.other_labels)) {
     return absl::InvalidArgumentError(
@@ -200,33 +182,80 @@ absl::StatusOr<FoundData> LibsvmData(const Libsvm& libsvm, const Head& head, Fou
   return data;
 }
 
-absl::StatusOr<FoundData> LookAtFile(const std::string& path, const std::string& label) {
+// Returns why documents cannot be trained on, and what to do.
+absl::Status CannotTrain(const DocumentSource& source, const absl::Status& status) {
+  if (source.form != DocumentSource::Form::kJsonLines || !absl::IsInvalidArgument(status)) {
+    return status;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      std::string(status.message()), "; to predict a field instead, make a table: jq -r '[.FIELD, ",
+      ".OTHER] | @csv' < FILE > TABLE.csv"));
+}
+
+// Looks at the first document as tasks will read it, and returns whether all of it is learned.
+absl::StatusOr<Trained> LookAtFirst(const DocumentSource& source, const LookOptions& options) {
+  if (source.form == DocumentSource::Form::kTokenFile) {
+    if (source.files.size() > 1) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          source.path, " stands for several token files; name one of them, or mix them in a job ",
+          "(data.mixture)"));
+    }
+    MUSTER_ASSIGN_OR_RETURN(const auto file, TokenFile::Open(source.files[0]));
+    return file->has_trained_bits() ? Trained::kNo : Trained::kYes;
+  }
+  if (HasTokens(source.form) && options.tokenizer.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(source.path, " is ", NameOf(source.form),
+                     "; name the tokenizer that made them: ", "--tokenizer FOLDER"));
+  }
+  const std::string name = options.tokenizer.empty() ? "bytes" : options.tokenizer;
+  MUSTER_ASSIGN_OR_RETURN(const auto tokenizer, OpenTokenizer(name));
+  const absl::StatusOr<Trained> all =
+      ReadFirstDocument(source, options.documents, name, *tokenizer);
+  return all.ok() ? all : CannotTrain(source, all.status());
+}
+
+absl::StatusOr<FoundData> Documents(const DocumentSource& source, const LookOptions& options) {
+  std::error_code error;
+  FoundData data;
+  data.path = source.path;
+  data.files = source.files.size();
+  data.examples = source.bytes;
+  MUSTER_ASSIGN_OR_RETURN(const Trained all, LookAtFirst(source, options));
+  data.sequences = NameDocuments(source, options.tokenizer.empty() ? "bytes" : options.tokenizer,
+                                 options.documents, all);
+  data.kind = FoundData::Kind::kDocuments;
+  if (source.form == DocumentSource::Form::kTokenFile) data.kind = FoundData::Kind::kTokens;
+  // Other readers of texts take no pattern.
+  if (source.form == DocumentSource::Form::kText && fs::exists(source.path, error)) {
+    data.kind = FoundData::Kind::kText;
+  }
+  return data;
+}
+
+absl::StatusOr<FoundData> LookAtFile(const std::string& path, const LookOptions& options) {
   FoundData data;
   data.path = path;
-  if (IsTokenFileAt(path)) {
-    std::error_code error;
-    data.kind = FoundData::Kind::kTokens;
-    data.examples = fs::file_size(path, error);
-    return data;
-  }
   MUSTER_ASSIGN_OR_RETURN(const Head head, ReadHead(path));
-  if (head.text.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is empty; there is nothing to learn"));
-  }
   if (IsIdx(head.text, 3)) return Images(head, std::move(data));
   if (IsIdx(head.text, 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " has IDX labels; name the file with the images"));
   }
-  MUSTER_RETURN_IF_ERROR(CheckIsText(path, head.text));
+  MUSTER_ASSIGN_OR_RETURN(const DocumentSource source, FindDocuments(path, options.documents.raw));
+  const bool plain = source.form == DocumentSource::Form::kText;
+  // Tables are read from gzip, too.
+  if (!plain && !(source.form == DocumentSource::Form::kPackedText && head.packed)) {
+    return Documents(source, options);
+  }
   const absl::string_view text = WholeLines(head);
-  MUSTER_RETURN_IF_ERROR(CheckIsNoJson(path));
   const bool named_table = NamesTable(path);
-  std::optional<CsvGuess> table = GuessCsv(text, label);
+  std::optional<CsvGuess> table = GuessCsv(text, options.label);
   const std::optional<Libsvm> libsvm = ReadLibsvm(text);
   if (libsvm.has_value() && !(named_table && table.has_value())) {
-    if (head.packed) return RefusePacked(path, "libsvm data");
-    return LibsvmData(*libsvm, head, std::move(data));
+    if (!head.packed) return LibsvmData(*libsvm, head, std::move(data));
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " is libsvm data compressed by gzip; unpack it first: gunzip -k ", path));
   }
   // Prose may have as many commas in each line, but hardly a column to predict besides.
   if (table.has_value() &&
@@ -244,64 +273,42 @@ absl::StatusOr<FoundData> LookAtFile(const std::string& path, const std::string&
                      "with the same number of fields (two or more), separated by ',', ';', '|' or "
                      "a tab. If the file is text, give it another ending, such as .txt"));
   }
-  if (head.packed) return RefusePacked(path, "a text");
-  data.kind = FoundData::Kind::kText;
-  data.examples = head.bytes;
-  return data;
+  return Documents(source, options);
 }
 
-// A folder whose files are texts: training reads all of them, and refuses it for one that is none.
-absl::Status CheckAreTexts(const std::string& folder, const std::vector<std::string>& paths) {
-  if (!paths.empty() && std::all_of(paths.begin(), paths.end(), NamesTable)) {
-    const std::string ending = TableEnding(paths[0]);
-    const bool all_end_so =
-        std::all_of(paths.begin(), paths.end(),
-                    [&ending](const std::string& path) { return TableEnding(path) == ending; });
-    return absl::InvalidArgumentError(
-        absl::StrCat(folder, " is a folder of tables; name them by a pattern: --data '",
-                     (fs::path(folder) / "*").string(), all_end_so ? ending : "", "'"));
+// A folder of tables is no text, though each of them is.
+absl::Status CheckAreNoTables(const std::string& folder, const std::vector<std::string>& paths) {
+  if (paths.empty() || !std::all_of(paths.begin(), paths.end(), NamesTable)) {
+    return absl::OkStatus();
   }
-  FileContentOptions options;
-  options.map_from_bytes = 1;
-  for (const std::string& path : paths) {
-    MUSTER_ASSIGN_OR_RETURN(const FileContent file, FileContent::Open(path, options));
-    const absl::Status is_text = CheckIsText(path, file.bytes());
-    if (!is_text.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          is_text.message(), " (every file directly in folder ", folder, " is read as text)"));
-    }
-    MUSTER_RETURN_IF_ERROR(CheckIsNoJson(path));
-  }
-  return absl::OkStatus();
+  const std::string ending = TableEnding(paths[0]);
+  const bool all_end_so =
+      std::all_of(paths.begin(), paths.end(),
+                  [&ending](const std::string& path) { return TableEnding(path) == ending; });
+  return absl::InvalidArgumentError(
+      absl::StrCat(folder, " is a folder of tables; name them by a pattern: --data '",
+                   (fs::path(folder) / "*").string(), all_end_so ? ending : "", "'"));
 }
 
-absl::StatusOr<FoundData> LookAtFolder(const std::string& path) {
-  FoundData data;
-  data.path = path;
+absl::StatusOr<FoundData> LookAtFolder(const std::string& path, const LookOptions& options) {
   std::vector<std::string> images;
   MUSTER_ASSIGN_OR_RETURN(const TextFolder folder, ListTextFolder(path));
   for (const std::string& file : folder.paths) {
     if (absl::StrContains(fs::path(file).filename().string(), "images-idx3")) {
       images.push_back(file);
     }
-    std::error_code gone;
-    const uint64_t bytes = fs::file_size(file, gone);
-    if (!gone) data.examples += bytes;
   }
-  if (!images.empty()) {
-    // MNIST's test images begin with t10k, those to train on with train.
-    return LookAtFile(*std::max_element(images.begin(), images.end()), "");
-  }
-  MUSTER_RETURN_IF_ERROR(CheckAreTexts(path, folder.paths));
-  if (data.examples > 0) return data;
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, " is a folder without text; name a file or folder with text"));
+  // MNIST's test images begin with t10k, those to train on with train.
+  if (!images.empty()) return LookAtFile(*std::max_element(images.begin(), images.end()), options);
+  MUSTER_RETURN_IF_ERROR(CheckAreNoTables(path, folder.paths));
+  MUSTER_ASSIGN_OR_RETURN(const DocumentSource source, FindDocuments(path, options.documents.raw));
+  return Documents(source, options);
 }
 
 // Looks at the first of the files, and takes the others to be like it.
 absl::StatusOr<FoundData> LookAtPattern(const std::string& pattern,
                                         const std::vector<std::string>& files,
-                                        const std::string& label) {
+                                        const LookOptions& options) {
   std::error_code error;
   uint64_t bytes = 0;
   for (const std::string& file : files) {
@@ -312,11 +319,17 @@ absl::StatusOr<FoundData> LookAtPattern(const std::string& pattern,
     const uint64_t size = fs::file_size(file, error);
     if (!error) bytes += size;
   }
-  MUSTER_ASSIGN_OR_RETURN(FoundData data, LookAtFile(files[0], label));
+  MUSTER_ASSIGN_OR_RETURN(FoundData data, LookAtFile(files[0], options));
+  if (data.kind == FoundData::Kind::kImages || data.kind == FoundData::Kind::kLibsvm) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(pattern, " is a pattern, but the first file that it matches, ", files[0],
+                     ", is neither a table nor text, and patterns are for these only; name one "
+                     "file"));
+  }
   if (data.kind != FoundData::Kind::kTable) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        pattern, " is a pattern, but the first file that it matches, ", files[0],
-        ", is not a table, and patterns are for tables only; name one file, or a folder of texts"));
+    MUSTER_ASSIGN_OR_RETURN(const DocumentSource source,
+                            FindDocuments(pattern, options.documents.raw));
+    return Documents(source, options);
   }
   const uint64_t of_first = fs::file_size(files[0], error);
   if (!error && of_first > 0) {
@@ -331,16 +344,21 @@ absl::StatusOr<FoundData> LookAtPattern(const std::string& pattern,
 
 }  // namespace
 
-absl::StatusOr<FoundData> LookAtData(const std::string& path, const std::string& label) {
+absl::StatusOr<FoundData> LookAtData(const std::string& path, const LookOptions& given) {
   const std::string absolute = fs::absolute(path).lexically_normal().string();
   std::error_code error;
-  if (fs::is_directory(absolute, error)) return LookAtFolder(absolute);
-  if (fs::is_regular_file(absolute, error)) return LookAtFile(absolute, label);
+  LookOptions options = given;
+  // A job's paths begin in its own folder.
+  if (fs::exists(given.tokenizer, error)) {
+    options.tokenizer = fs::absolute(given.tokenizer).lexically_normal().string();
+  }
+  if (fs::is_directory(absolute, error)) return LookAtFolder(absolute, options);
+  if (fs::is_regular_file(absolute, error)) return LookAtFile(absolute, options);
   if (fs::exists(absolute, error)) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is neither a file nor a folder"));
   }
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOfPattern(absolute));
-  if (files[0] != absolute) return LookAtPattern(absolute, files, label);
+  if (files[0] != absolute) return LookAtPattern(absolute, files, options);
   return absl::NotFoundError(absl::StrCat("there is no ", path, "; name a file or folder of data"));
 }
 

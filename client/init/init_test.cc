@@ -16,6 +16,9 @@
 #include "client/job_text/print_yaml.h"
 #include "common/files/temp_folder.h"
 #include "common/job/job_validator.h"
+#include "common/tokenizer/bpe/bpe_json.h"
+#include "common/tokenizer/bpe/bpe_tokenizer.h"
+#include "common/tokenizer/bpe/bpe_trainer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
@@ -267,9 +270,10 @@ TEST(CsvGuessTest, ProseIsNoTable) {
 class InitTest : public ::testing::Test {
  protected:
   // The job for data, read back from what is written of it; the test fails where there is none.
-  v1::JobSpec Job(const std::string& path, const std::string& model = "") {
+  v1::JobSpec Job(const std::string& path, const std::string& model = "",
+                  const LookOptions& options = {}) {
     v1::JobSpec spec;
-    const auto data = LookAtData(path);
+    const auto data = LookAtData(path, options);
     EXPECT_TRUE(data.ok()) << data.status();
     if (!data.ok()) return spec;
     const auto job = MakeStarterJob(*data, model);
@@ -514,7 +518,9 @@ TEST_F(InitTest, PatternsNameTables) {
   EXPECT_THAT(Error(folder_ + "/none-*.csv"), HasSubstr("No file fits the pattern"));
   EXPECT_THAT(Error(folder_ + "/{x,part-1.csv}"), HasSubstr("/x, which is not a file"));
   Write("prose.txt", "Some words.\n");
-  EXPECT_THAT(Error(folder_ + "/*.txt"), HasSubstr("/prose.txt, is not a table, and patterns"));
+  EXPECT_EQ(Job(folder_ + "/*.txt").data().sequences().path(), folder_ + "/*.txt");
+  Write("l.svm", "1 1:1\n0 2:1\n");
+  EXPECT_THAT(Error(folder_ + "/*.svm"), HasSubstr("/l.svm, is neither a table nor text"));
 }
 
 TEST_F(InitTest, NothingButTextIsTakenForText) {
@@ -534,19 +540,62 @@ TEST_F(InitTest, NothingButTextIsTakenForText) {
   tables.Write("README", "What this is.\n");
   EXPECT_TRUE(Job(folder).data().has_sequences());
   tables.Write("z.png", "\x89PNG\r\n\x1a\n");
-  EXPECT_THAT(Error(folder), AllOf(HasSubstr("/z.png' is a PNG image"),
-                                   HasSubstr("every file directly in folder")));
+  EXPECT_THAT(Error(folder), HasSubstr("/z.png' is a PNG image"));
 }
 
-TEST_F(InitTest, JsonIsRefusedWithWhatToDo) {
-  const std::string objects = "{\"text\": \"a, b\", \"y\": 1}\n{ \"text\": \"c\", \"y\": 0 }\n";
-  EXPECT_THAT(Error(Write("a.txt", objects)),
-              AllOf(HasSubstr("/a.txt' has JSON on each line"), HasSubstr("muster data tokenize"),
-                    HasSubstr("jq -r '[.FIELD, .OTHER] | @csv' < FILE > TABLE.csv")));
-  EXPECT_THAT(Error(folder_), HasSubstr("/a.txt' has JSON on each line"));
-  EXPECT_THAT(Error(Write("b.json", "[1,\n2]\n")), HasSubstr("/b.json is named like JSON"));
-  EXPECT_THAT(Error(Packed(folder_ + "/c.jsonl.gz", objects)), HasSubstr("has JSON on each line"));
+TEST_F(InitTest, DocumentsAreNamedAsInspectNamesThem) {
+  const std::string texts = "{\"text\": \"a, b\", \"y\": 1}\n{ \"text\": \"c\", \"y\": 0 }\n";
+  const v1::SequenceData named = Job(Write("a.txt", texts)).data().sequences();
+  EXPECT_EQ(named.path(), folder_ + "/a.txt");
+  EXPECT_EQ(named.tokenizer(), "bytes");
+  EXPECT_FALSE(named.has_documents());
+  EXPECT_EQ(named.packing(), v1::SequenceData::PACKING_UNSPECIFIED);
+  EXPECT_TRUE(Job(Packed(folder_ + "/c.jsonl.gz", texts)).data().has_sequences());
+  EXPECT_TRUE(Job(folder_ + "/[ac].*").data().has_sequences());
+  EXPECT_TRUE(Job(folder_).data().has_sequences());
   EXPECT_TRUE(Job(Write("d.txt", "{braces}\nand text\n")).data().has_sequences());
+  EXPECT_TRUE(Job(Packed(folder_ + "/t.gz", "Some text.\n")).data().has_sequences());
+  EXPECT_THAT(Error(folder_ + "/c.jsonl.gz", "ngram"),
+              HasSubstr("is documents, which transformer"));
+  const std::string pairs = Write("p", "{\"prompt\": \"2\", \"completion\": \"4\"}\n");
+  EXPECT_EQ(Job(pairs).data().sequences().packing(), v1::SequenceData::WHOLE_DOCUMENTS);
+  LookOptions options;
+  options.documents.field = "body";
+  const std::string other = Write("o", "{\"body\": \"a\"}\n");
+  EXPECT_EQ(Job(other, "", options).data().sequences().documents().field(), "body");
+  EXPECT_THAT(Error(other), AllOf(HasSubstr("o:1: the line has none"), HasSubstr("--field NAME"),
+                                  HasSubstr("jq -r '[.FIELD, .OTHER] | @csv'")));
+  EXPECT_THAT(Error(Write("b.json", "[1,\n2]\n")), HasSubstr("/b.json:1: the file is JSON"));
+}
+
+TEST_F(InitTest, ChatsAndTokensNeedWhatBelongsToThem) {
+  const std::string chats =
+      Write("chats",
+            "[{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+            "\"content\": \"b\"}]\n");
+  EXPECT_THAT(Error(chats), AllOf(HasSubstr("chats:1: "), HasSubstr("chat template")));
+  const TempFolder model;
+  BpeTrainer trainer;
+  trainer.Add("some words");
+  model.Write("tokenizer.json", WriteBpeJson(*trainer.Train(258)));
+  model.Write("chat_template.jinja",
+              "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+              "{% if add_generation_prompt %}<assistant>{% endif %}");
+  LookOptions options;
+  options.tokenizer = model.path();
+  const v1::SequenceData named = Job(chats, "", options).data().sequences();
+  EXPECT_EQ(named.packing(), v1::SequenceData::WHOLE_DOCUMENTS);
+  EXPECT_EQ(named.tokenizer(), std::filesystem::absolute(model.path()).lexically_normal());
+  const std::string raw = Write("train.bin", std::string("a\0b\0c\0", 6));
+  EXPECT_THAT(Error(raw), HasSubstr("say --raw u16"));
+  options.documents.raw = "u16";
+  EXPECT_EQ(Job(raw, "", options).data().sequences().documents().raw(), "u16");
+  const std::string numpy =
+      Write("n.npy", std::string("\x93NUMPY\x01\0\x46\0", 10) +
+                         "{'descr': '<u2', 'fortran_order': False, 'shape': (2,), }           \n" +
+                         std::string("a\0b\0", 4));
+  EXPECT_THAT(Error(numpy), AllOf(HasSubstr("is a NumPy array of tokens; name the tokenizer"),
+                                  HasSubstr("--tokenizer FOLDER")));
 }
 
 TEST_F(InitTest, LibsvmAndImages) {
@@ -581,10 +630,10 @@ TEST_F(InitTest, WhatCannotBeReadIsRefusedByName) {
                                               4))),
               HasSubstr("is text in UTF-16"));
   EXPECT_THAT(Error(Write("raw", std::string("ab\0\0\0", 5))), HasSubstr("Expected plain text"));
-  EXPECT_THAT(Error(Packed(folder_ + "/t.gz", "Some text.\n")),
-              HasSubstr("is a text compressed by gzip; unpack it first"));
+  EXPECT_THAT(Error(Packed(folder_ + "/l.gz", "1 1:1\n0 2:1\n")),
+              HasSubstr("is libsvm data compressed by gzip; unpack it first"));
   const TempFolder nothing;
-  EXPECT_THAT(Error(nothing.path()), HasSubstr("is a folder without text"));
+  EXPECT_THAT(Error(nothing.path()), HasSubstr("is a folder without a file that has content"));
 }
 
 }  // namespace

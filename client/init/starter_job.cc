@@ -43,6 +43,8 @@ absl::string_view NameOf(Kind kind) {
       return "text";
     case Kind::kTokens:
       return "tokens";
+    case Kind::kDocuments:
+      return "documents";
     case Kind::kTable:
       return "a table (CSV)";
     case Kind::kImages:
@@ -59,6 +61,7 @@ std::vector<std::string> ModelsFor(const FoundData& data) {
     case Kind::kText:
       return {"transformer", "ngram"};
     case Kind::kTokens:
+    case Kind::kDocuments:
       return {"transformer"};
     case Kind::kImages:
       return {"mlp"};
@@ -241,13 +244,18 @@ void AddTransformer(const FoundData& data, StarterJob& job) {
   model.set_positions(v1::TransformerSpec::ROTARY);
   model.set_activation(v1::TransformerSpec::SWIGLU);
   model.set_no_biases(true);
-  // A token file has up to 4 bytes a token, and its tokenizer.
-  const uint64_t tokens = data.kind == Kind::kTokens ? data.examples / 4 : data.examples;
+  // Tokens of files have up to 4 bytes, and those of texts about as many.
+  const bool bytes = data.sequences.tokenizer() == "bytes";
+  const uint64_t tokens = bytes ? data.examples : data.examples / 4;
   // Some sequences are held out, and a few make a step.
   model.set_context(std::max(2u, PowerOfTwoBelow(tokens / 40, kLongestContext)));
-  job.spec.mutable_data()->mutable_sequences()->set_path(data.path);
-  if (data.kind == Kind::kText) {
-    job.spec.mutable_data()->mutable_sequences()->set_tokenizer("bytes");
+  *job.spec.mutable_data()->mutable_sequences() = data.sequences;
+  if (data.sequences.packing() == v1::SequenceData::WHOLE_DOCUMENTS) {
+    AddComment("data.sequences.packing",
+               "Documents are not cut, so no answer loses its question to the sequence before.",
+               job.comments);
+  }
+  if (bytes) {
     AddComment("data.sequences.tokenizer",
                "Or a tokenizer.json, as `muster tokenizer train` writes it.", job.comments);
   }

@@ -34,7 +34,8 @@ struct Document {
   absl::Span<const TextPart> parts;
   // The tokens, if there is no text.
   absl::Span<const int32_t> tokens;
-  // True: the tokens of the next Document continue this one. Large documents come in several.
+  // True: the tokens or the text of the next Document continue this one. Large documents come in
+  // several.
   bool continues = false;
   // The place behind this, set by ForEachDocument.
   DocumentPosition next;

@@ -32,6 +32,8 @@ using Form = DocumentSource::Form;
 
 // Unpacked bytes by which a file is known.
 constexpr size_t kHeadBytes = size_t{64} << 10;
+// Bytes of a compressed text that are given at once.
+constexpr size_t kUnpackedPartBytes = size_t{1} << 20;
 
 // Returns the path with another ending, such as ".idx".
 std::string WithEnding(const std::string& path, absl::string_view ending) {
@@ -55,6 +57,13 @@ bool IsOtherJson(absl::string_view head) {
   const absl::string_view inside = absl::StripLeadingAsciiWhitespace(head.substr(1));
   return absl::StartsWith(inside, "\"") || absl::StartsWith(inside, "{") ||
          absl::StartsWith(inside, "[");
+}
+
+bool IsNamedAsJson(const std::string& path) {
+  for (const char* ending : {".json", ".jsonl", ".ndjson"}) {
+    if (absl::EndsWithIgnoreCase(path, ending)) return true;
+  }
+  return false;
 }
 
 // Returns the number of the first line that IsJsonLines refuses.
@@ -94,7 +103,7 @@ absl::StatusOr<std::optional<Known>> Recognise(const std::string& path) {
   MUSTER_ASSIGN_OR_RETURN(const std::string head, std::move(unpacked));
   if (head.empty()) return std::nullopt;
   if (IsJsonLines(head)) return Known{Form::kJsonLines, path};
-  if (IsOtherJson(head)) {
+  if (IsOtherJson(head) || IsNamedAsJson(path)) {
     return LineError(
         path, FirstLineWithoutJson(head),
         "the file is JSON, but this line is no whole object with fields and no list of "
@@ -102,8 +111,12 @@ absl::StatusOr<std::optional<Known>> Recognise(const std::string& path) {
         "each by jq -c . < FILE > FILE.jsonl, of those in a list by jq -c '.[]'");
   }
   if (packed) {
+    const absl::Status is_text = CheckIsText(path, head);
+    if (is_text.ok()) return Known{Form::kPackedText, path};
     return absl::InvalidArgumentError(absl::StrCat(
-        path, " is compressed, and not JSON on each line; unpack it first, with gunzip or unzstd"));
+        std::string(is_text.message()), " (looked at unpacked: the file is compressed; ",
+        "of compressed files only texts and JSON lines are read, so unpack others "
+        "first, with gunzip or unzstd)"));
   }
   if (IsTokenFile(head)) return Known{Form::kTokenFile, path};
   if (IsLlmC(head)) return Known{Form::kLlmC, path};
@@ -166,6 +179,29 @@ absl::Status TakeTexts(const DocumentSource& source, const DocumentOptions& opti
   return absl::OkStatus();
 }
 
+// Unpacks a text as it is taken, so that memory does not grow with it.
+absl::Status TakePackedText(const std::string& path, uint64_t number,
+                            const DocumentOptions& options, TakeDocument take) {
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<UnpackedFile> file, UnpackedFile::Open(path));
+  std::string part(kUnpackedPartBytes, '\0'), next(kUnpackedPartBytes, '\0');
+  MUSTER_ASSIGN_OR_RETURN(size_t bytes, file->Read(absl::MakeSpan(part)));
+  for (uint64_t told = 0; bytes > 0;) {
+    MUSTER_ASSIGN_OR_RETURN(const size_t more, file->Read(absl::MakeSpan(next)));
+    const TextPart text{absl::string_view(part).substr(0, bytes), Trained::kYes};
+    Document document;
+    document.path = path;
+    document.parts = {&text, 1};
+    document.continues = more > 0;
+    document.next.files = number;
+    MUSTER_RETURN_IF_ERROR(take(document));
+    if (options.json.progress) options.json.progress(file->bytes_read() - told);
+    told = file->bytes_read();
+    part.swap(next);
+    bytes = more;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status TakeRow(const std::string& path, const DocumentSource& source, const TokenRules& rules,
                      TakeDocument take) {
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<WindowedFile> file, WindowedFile::Open(path));
@@ -182,6 +218,8 @@ absl::string_view NameOf(Form form) {
   switch (form) {
     case Form::kText:
       return "text";
+    case Form::kPackedText:
+      return "compressed text";
     case Form::kJsonLines:
       return "JSON lines";
     case Form::kLlmC:
@@ -197,7 +235,9 @@ absl::string_view NameOf(Form form) {
   }
 }
 
-bool HasTokens(Form form) { return form != Form::kText && form != Form::kJsonLines; }
+bool HasTokens(Form form) {
+  return form != Form::kText && form != Form::kPackedText && form != Form::kJsonLines;
+}
 
 absl::StatusOr<DocumentSource> FindDocuments(const std::string& path, absl::string_view raw) {
   DocumentSource source;
@@ -263,6 +303,9 @@ absl::Status ForEachDocument(const DocumentSource& source, const DocumentOptions
       case Form::kJsonLines:
         json.skip = skip;
         MUSTER_RETURN_IF_ERROR(ForEachJsonLine(path, json, take_next));
+        break;
+      case Form::kPackedText:
+        MUSTER_RETURN_IF_ERROR(TakePackedText(path, i + 1, options, take));
         break;
       case Form::kMegatron:
         MUSTER_RETURN_IF_ERROR(

@@ -16,7 +16,7 @@ namespace muster {
 
 // Documents are read from this.
 struct DocumentSource {
-  enum class Form { kText, kJsonLines, kLlmC, kNumpy, kMegatron, kRaw, kTokenFile };
+  enum class Form { kText, kPackedText, kJsonLines, kLlmC, kNumpy, kMegatron, kRaw, kTokenFile };
   Form form = Form::kText;
   // As it was named: a file, a folder, or a pattern (common/files/path_pattern.h).
   std::string path;
@@ -53,7 +53,8 @@ struct DocumentOptions {
 // their sizes and times of change. NotFound: a file is gone.
 absl::StatusOr<std::string> FilesOf(const DocumentSource& source);
 
-// Gives `take` all documents in order. In a folder of texts, files with equal content count once.
+// Gives `take` all documents in order. In a folder of texts, files with equal content count once;
+// compressed ones count each, and come in parts (Document::continues), which end anywhere.
 // Errors name file and line, or file and byte: those of ForEachTextFile, ForEachJsonLine,
 // ForEachInRow and ForEachInMegatron. The first error of `take` ends the call.
 // REQUIRES: the form is not kTokenFile.

@@ -200,6 +200,13 @@ TEST_F(JsonLinesTest, LongLinesAreReadUpToTheLimit) {
   // A few KiB unpack to more than memory should take.
   EXPECT_THAT(Refusal(Zstd("{\"text\": \"a\"}\n" + std::string(2 * kMostLineBytes, '['))),
               HasSubstr("d.jsonl:2: the line has more than 32 MiB"));
+  const auto of_bytes = [](size_t bytes) {
+    return absl::StrCat("{\"text\": \"", std::string(bytes - 12, 'x'), "\"}");
+  };
+  EXPECT_THAT(Refusal(absl::StrCat("{\"text\": \"a\"}\n", of_bytes(kMostLineBytes + 1), "\n")),
+              HasSubstr("d.jsonl:2: the line has more than 32 MiB"));
+  EXPECT_THAT(Refusal(of_bytes(kMostLineBytes + 1)),
+              HasSubstr("d.jsonl:1: the line has more than 32 MiB"));
 }
 
 TEST_F(JsonLinesTest, FilesThatEndEarlyAreNamed) {

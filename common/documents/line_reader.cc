@@ -30,12 +30,12 @@ absl::StatusOr<bool> LineReader::Next(absl::string_view& line) {
   size_t end = std::string::npos;
   for (;;) {
     end = buffer_.find('\n', searched);
-    if (end != std::string::npos || at_end_) break;
-    if (buffer_.size() - next_ > kMostLineBytes) {
+    if (std::min(end, buffer_.size()) - next_ > kMostLineBytes) {
       return LineError(path_, line_ + 1,
                        absl::StrCat("the line has more than ", kMostLineBytes >> 20,
                                     " MiB; divide the document into several"));
     }
+    if (end != std::string::npos || at_end_) break;
     buffer_.erase(0, std::exchange(next_, 0));
     searched = buffer_.size();
     // Twice as much each time, so that a long line is moved seldom.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 
 namespace muster {
 namespace {
@@ -34,11 +35,28 @@ absl::StatusOr<SourceOptions> OpenSourceOptions(const SourceArguments& arguments
   } else {
     options.documents.json.why_no_template = absl::Status(
         opened.status().code(),
-        absl::StrCat("chats become text by a model's chat template; name its folder with --model, ",
-                     "or in a job as documents.model (", std::string(opened.status().message()),
-                     ")"));
+        absl::StrCat("chats become text by a model's chat template; name its folder: in a job as ",
+                     "documents.model, to `muster data` by --model, to `muster init` by ",
+                     "--tokenizer (", std::string(opened.status().message()), ")"));
   }
   return options;
+}
+
+absl::StatusOr<Trained> ReadFirstDocument(const DocumentSource& source,
+                                          const SourceArguments& arguments,
+                                          const std::string& tokenizer_name,
+                                          const Tokenizer& tokenizer) {
+  MUSTER_ASSIGN_OR_RETURN(SourceOptions options, OpenSourceOptions(arguments, tokenizer_name));
+  options.documents.tokens.vocabulary = tokenizer.vocabulary();
+  options.documents.tokens.end_of_text = tokenizer.end_of_text();
+  bool all = true;
+  const auto take = [&all](const Document& document) {
+    for (const TextPart& part : document.parts) all = all && part.trained == Trained::kYes;
+    return absl::CancelledError("enough");
+  };
+  const absl::Status first = ForEachDocument(source, options.documents, take);
+  if (!first.ok() && !absl::IsCancelled(first)) return first;
+  return all ? Trained::kYes : Trained::kNo;
 }
 
 }  // namespace muster

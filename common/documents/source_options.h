@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "common/chat_template/model_chat_template.h"
 #include "common/documents/document_source.h"
+#include "common/tokenizer/tokenizer.h"
 
 namespace muster {
 
@@ -30,6 +31,14 @@ struct SourceOptions {
 // only if there are chats.
 absl::StatusOr<SourceOptions> OpenSourceOptions(const SourceArguments& arguments,
                                                 const std::string& tokenizer);
+
+// Reads the first document of a source as a job's tasks will, and returns whether all of it is to
+// be learned. Errors: OpenSourceOptions', ForEachDocument's. REQUIRES: the form is not kTokenFile;
+// `tokenizer_name` names the tokenizer.
+absl::StatusOr<Trained> ReadFirstDocument(const DocumentSource& source,
+                                          const SourceArguments& arguments,
+                                          const std::string& tokenizer_name,
+                                          const Tokenizer& tokenizer);
 
 }  // namespace muster
 

@@ -14,6 +14,7 @@
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
 #include "common/chat_template/model_chat_template.h"
+#include "common/documents/text_cutter.h"
 
 namespace muster {
 namespace {
@@ -83,11 +84,14 @@ uint64_t TextBytes(const Tokenizer& tokenizer, absl::Span<const int32_t> tokens)
 // Collects pieces, encodes them together, writes them in order, and keeps what was written.
 class Batches {
  public:
-  Batches(const Tokenizer& tokenizer, const TokenizeOptions& options, TokenFileWriter& writer)
+  // The first text begins after `text_bytes` bytes.
+  Batches(const Tokenizer& tokenizer, const TokenizeOptions& options, uint64_t text_bytes,
+          TokenFileWriter& writer)
       : tokenizer_(tokenizer),
         options_(options),
         piece_bytes_(std::max<size_t>(1, options.batch_bytes / kPiecesOfBatch)),
         batch_bytes_(std::max(options.batch_bytes, piece_bytes_ * options.threads)),
+        cutter_(tokenizer, piece_bytes_, text_bytes),
         writer_(writer) {}
 
   absl::Status AddLine(const Document& document) {
@@ -99,24 +103,18 @@ class Batches {
     return Added(line, {document.next, 0});
   }
 
-  // Adds a text from byte `begin` on, and tells `progress` of each part.
-  absl::Status AddText(const Document& document, uint64_t begin,
-                       absl::FunctionRef<void(uint64_t bytes)> progress) {
-    const absl::string_view text = document.parts[0].text;
-    while (begin < text.size()) {
-      const size_t end = tokenizer_.SplitAfter(text, std::min(begin + piece_bytes_, text.size()));
-      const bool last = end == text.size();
+  // Adds a text, or the next part of it, and tells `progress` of each piece.
+  absl::Status AddText(const Document& document, absl::FunctionRef<void(uint64_t bytes)> progress) {
+    return cutter_.Cut(document, [&](const TextCutter::Piece& cut) {
       Piece& piece = pieces_.emplace_back();
-      piece.kind = last ? Piece::Kind::kEndOfText : Piece::Kind::kText;
-      piece.text = std::string(text.substr(begin, end - begin));
+      piece.kind = cut.last ? Piece::Kind::kEndOfText : Piece::Kind::kText;
+      piece.text = std::string(cut.text);
       piece.parts.emplace_back(piece.text.size(), Trained::kYes);
       progress(piece.text.size());
       Place behind = {document.next, 0};
-      if (!last) behind = {{document.next.files - 1, 0}, end};
-      MUSTER_RETURN_IF_ERROR(Added(piece, behind));
-      begin = end;
-    }
-    return absl::OkStatus();
+      if (!cut.last) behind = {{document.next.files - 1, 0}, cut.end};
+      return Added(piece, behind);
+    });
   }
 
   absl::Status AddTokens(const Document& document) {
@@ -172,6 +170,7 @@ class Batches {
   const TokenizeOptions& options_;
   const size_t piece_bytes_;
   const size_t batch_bytes_;
+  TextCutter cutter_;
   TokenFileWriter& writer_;
   std::vector<Piece> pieces_;
   // Behind what was added last.
@@ -189,18 +188,20 @@ absl::Status Tokenize(const DocumentSource& source, const DocumentOptions& optio
   read.tokens.vocabulary = tokenizer.vocabulary();
   read.tokens.end_of_text = tokenizer.end_of_text();
   read.begin = begin.documents;
-  // Parts of a text are told when they are encoded, the rest of it by who reads it.
+  // Pieces of a text are told when they are encoded, the rest of it by who reads it. How much of a
+  // compressed file they are is known to its reader alone.
   uint64_t told = 0;
   const auto tell = [&](uint64_t bytes) {
     if (options.json.progress) options.json.progress(bytes);
   };
   read.json.progress = [&](uint64_t bytes) { tell(bytes - std::exchange(told, 0)); };
-  Batches batches(tokenizer, tokenize, writer);
-  uint64_t text_begin = begin.text_bytes;
+  Batches batches(tokenizer, tokenize, begin.text_bytes, writer);
+  const bool tell_pieces = source.form == DocumentSource::Form::kText;
   const auto take = [&](const Document& document) {
     if (document.line > 0) return batches.AddLine(document);
     if (document.parts.empty()) return batches.AddTokens(document);
-    return batches.AddText(document, std::exchange(text_begin, 0), [&](uint64_t bytes) {
+    return batches.AddText(document, [&](uint64_t bytes) {
+      if (!tell_pieces) return;
       told += bytes;
       tell(bytes);
     });

@@ -239,7 +239,8 @@ TEST_F(TokenizeDocumentsTest, FormsAreKnownByTheirContent) {
   EXPECT_EQ(FindDocuments(At("f.bin"))->files, std::vector<std::string>{At("f.idx")});
   EXPECT_EQ(FindDocuments(At("f.*"))->files, std::vector<std::string>{At("f.idx")});
   EXPECT_EQ(form("g.txt", "MUSTERTK"), "a token file");
-  EXPECT_THAT(form("h.gz", Gzip("plain text")), HasSubstr("h.gz is compressed, and not JSON"));
+  EXPECT_EQ(form("h.gz", Gzip("plain text")), "compressed text");
+  EXPECT_THAT(form("l.jsonl", "plain text"), HasSubstr("l.jsonl:1: the file is JSON"));
   const std::string cut = Gzip("{\"text\": \"a\"}\n").substr(0, 20);
   EXPECT_EQ(FindDocuments(folder_.Write("k.gz", cut)).status().code(),
             absl::StatusCode::kInvalidArgument);
@@ -421,6 +422,44 @@ TEST_F(TokenizeDocumentsTest, LongTextsAreDividedWithoutATrace) {
       EXPECT_THAT((*file)->document_ends(), ElementsAre(expected.size()));
     }
   }
+}
+
+TEST_F(TokenizeDocumentsTest, CompressedTextsAreWhatTheyUnpackTo) {
+  const auto learned = Learned();
+  std::string text;
+  for (int i = 0; text.size() < size_t{5} << 19; ++i) {
+    absl::StrAppend(&text, "word", i * 7919, i % 3 == 0 ? "  \n" : " ",
+                    i % 11 == 0 ? "<|endoftext|>" : "", i % 13 == 0 ? "\xc3\xa9\xe4\xb8\xad" : "");
+  }
+  for (const char* name : {"plain", "packed"}) std::filesystem::create_directory(At(name));
+  for (int i = 0; i < 3; ++i) {
+    const std::string document = i == 1 ? "the second one" : absl::StrCat(text, i);
+    folder_.Write(absl::StrCat("plain/", i), document);
+    folder_.Write(absl::StrCat("packed/", i), i == 0 ? Gzip(document) : Zstd(document));
+  }
+  TokenizeOptions tokenize;
+  tokenize.batch_bytes = tokenize.keep_bytes = size_t{1} << 18;
+  ASSERT_TRUE(Make(At("plain"), *learned, tokenize).ok());
+  const std::string expected = BytesOfFile(Out());
+  ASSERT_TRUE(Make(At("packed"), *learned, tokenize).ok());
+  EXPECT_TRUE(BytesOfFile(Out()) == expected);
+  for (const int batches : {1, 7, 12}) {
+    std::filesystem::remove(Out());
+    TokenizeOptions stopped = tokenize;
+    stopped.added = [left = batches](uint64_t) mutable {
+      return left-- > 0 ? absl::OkStatus() : absl::CancelledError("stopped");
+    };
+    ASSERT_TRUE(absl::IsCancelled(Make(At("packed"), *learned, stopped).status()));
+    const auto made = Make(At("packed"), *learned, tokenize);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_GT(made->kept_tokens, 0u);
+    EXPECT_TRUE(BytesOfFile(Out()) == expected) << batches;
+  }
+  folder_.Write("tar.gz", Gzip(std::string("a\0\0\0", 4)));
+  EXPECT_THAT(Refusal(At("tar.gz")), AllOf(HasSubstr("binary"), HasSubstr("with gunzip")));
+  folder_.Write("cut.gz", Gzip(text).substr(0, 1000));
+  const auto cut = Make(At("cut.gz"), *learned, tokenize);
+  EXPECT_THAT(std::string(cut.status().message()), HasSubstr("compressed file that ends early"));
 }
 
 // A line that is right, one of the same file that is wrong, and words of the error.

@@ -301,14 +301,7 @@ absl::Status CheckDocumentsHead(const v1::SequenceData& sequences) {
   if (!tokenizer.ok() || source->form == DocumentSource::Form::kTokenFile) {
     return absl::OkStatus();
   }
-  MUSTER_ASSIGN_OR_RETURN(SourceOptions options,
-                          OpenSourceOptions(arguments, sequences.tokenizer()));
-  options.documents.tokens.vocabulary = (*tokenizer)->vocabulary();
-  options.documents.tokens.end_of_text = (*tokenizer)->end_of_text();
-  const absl::Status first =
-      ForEachDocument(*source, options.documents,
-                      [](const Document& /*document*/) { return absl::CancelledError("enough"); });
-  return absl::IsCancelled(first) ? absl::OkStatus() : first;
+  return ReadFirstDocument(*source, arguments, sequences.tokenizer(), **tokenizer).status();
 }
 
 // Validation data are held beside the training data.

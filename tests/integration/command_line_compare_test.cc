@@ -135,6 +135,7 @@ TEST(CommandLineCompareTest, ComparesAllStagesOfZero) {
     EXPECT_EQ(run["dense_bytes_per_step_by_worker"], run["predicted_dense_bytes_by_worker"]);
     EXPECT_GT(run["largest_worker_own_peak_bytes"], 10 << 20);
     EXPECT_GT(run["planned_worker_own_bytes"], 10 << 20);
+    EXPECT_GT(run["planned_operations_per_step"], 0);
     EXPECT_GT(run["steps_per_second"], 0);
     // The job is deterministic.
     EXPECT_EQ(run["training_loss"], stages[0]["runs"][0]["training_loss"]);

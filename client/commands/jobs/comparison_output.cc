@@ -39,6 +39,7 @@ nlohmann::ordered_json ToJson(const MeasuredRun& run) {
       {"predicted_steps_per_second", run.predicted_steps_per_second},
       {"bubble", run.bubble},
       {"predicted_bubble", run.predicted_bubble},
+      {"planned_operations_per_step", run.planned_step_flops},
       {"compute_seconds_per_step", run.compute_seconds},
       {"exposed_communication_seconds_per_step", run.communication_seconds},
       {"waiting_for_data_seconds_per_step", run.waiting_seconds},

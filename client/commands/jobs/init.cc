@@ -28,7 +28,7 @@ constexpr size_t kTerminalWidth = 80;
 struct InitArguments {
   std::string model;
   std::string data;
-  std::string label;
+  LookOptions look;
   std::string out;
   Replace replace = Replace::kNever;
 };
@@ -61,8 +61,8 @@ std::string NextCommand(const v1::JobSpec& spec) {
 absl::Status Init(Session& session, const InitArguments& arguments) {
   const std::string& out = arguments.out;
   if (!out.empty()) MUSTER_RETURN_IF_ERROR(CheckOut(out, arguments.replace));
-  MUSTER_ASSIGN_OR_RETURN(const FoundData data, LookAtData(arguments.data, arguments.label));
-  if (!arguments.label.empty() && data.kind != FoundData::Kind::kTable) {
+  MUSTER_ASSIGN_OR_RETURN(const FoundData data, LookAtData(arguments.data, arguments.look));
+  if (!arguments.look.label.empty() && data.kind != FoundData::Kind::kTable) {
     return absl::InvalidArgumentError(
         absl::StrCat("--predict names a column to predict, but ", arguments.data, " is no table"));
   }
@@ -96,14 +96,22 @@ void AddInit(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<InitArguments>();
   command
       ->add_option("--data", arguments->data,
-                   "Data to train on: a text file or a folder of them, a token file, CSV (a file "
-                   "or a pattern of files), IDX images or libsvm data")
+                   "Data to train on: texts, JSON lines, chats or tokens (a file, a folder or a "
+                   "pattern; `muster data inspect` shows them), CSV (a file or a pattern), IDX "
+                   "images or libsvm data")
       ->required();
   command->add_option("--model", arguments->model,
                       "transformer, ngram, mlp, deep_fm, logistic_regression or "
                       "linear_regression. Default: the one that suits the data");
-  command->add_option("--predict", arguments->label,
+  command->add_option("--predict", arguments->look.label,
                       "Column of a table to predict. Default: a guess by names and places");
+  command->add_option("--tokenizer", arguments->look.tokenizer,
+                      "Tokenizer of texts, chats or tokens: a tokenizer.json or its folder, with "
+                      "the chat template. Default: bytes (each byte of text is a token)");
+  command->add_option("--field", arguments->look.documents.field,
+                      "Field of JSON lines with the text or the messages, as in data inspect");
+  command->add_option("--raw", arguments->look.documents.raw,
+                      "Type of tokens in files that have nothing else, as in data inspect");
   command->add_option("--out", arguments->out,
                       "File to write, such as job.yaml. Default: standard output");
   AddForceFlag(*command, arguments->replace);

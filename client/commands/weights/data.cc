@@ -1,3 +1,5 @@
+#include <google/protobuf/text_format.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <filesystem>
@@ -5,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cluster/session.h"
@@ -14,6 +15,7 @@
 #include "client/commands/arguments/text_output.h"
 #include "client/commands/commands.h"
 #include "client/commands/weights/data_inspection.h"
+#include "client/init/name_documents.h"
 #include "client/terminal/format.h"
 #include "client/terminal/read_progress.h"
 #include "client/terminal/terminal.h"
@@ -28,6 +30,7 @@
 #include "common/tokenizer/files/open_tokenizer.h"
 #include "common/tokenizer/files/token_file.h"
 #include "common/tokenizer/tokenizer.h"
+#include "proto/job.pb.h"
 
 namespace muster {
 namespace {
@@ -99,23 +102,31 @@ std::string TokenFileFor(const std::string& data) {
   return absl::StrCat(name.empty() ? "data" : name, ".tokens");
 }
 
-// Returns what to write into a job, with the command to run before, for data of this form.
-std::string JobBlock(DocumentSource::Form form, const InspectArguments& arguments) {
-  const bool known = !arguments.tokenizer.empty();
-  const std::string tokenizer = known ? arguments.tokenizer : "TOKENIZER";
-  const auto block = [](const std::string& path, const std::string& more) {
-    return absl::StrCat("data {\n  sequences {\n    path: \"", absl::CEscape(path), "\"\n", more,
-                        "  }\n}");
-  };
-  if (form == DocumentSource::Form::kTokenFile) return block(arguments.data, "");
-  const std::string out = TokenFileFor(arguments.data);
-  std::string command = absl::StrCat("muster data tokenize --data '", arguments.data,
-                                     "' --tokenizer ", tokenizer, " --out ", out);
-  const SourceArguments& source = arguments.source;
-  if (!source.field.empty()) absl::StrAppend(&command, " --field ", source.field);
-  if (!source.model.empty()) absl::StrAppend(&command, " --model ", source.model);
-  if (!source.raw.empty()) absl::StrAppend(&command, " --raw ", source.raw);
-  return absl::StrCat(command, "\n\n", block(out, ""));
+// Returns what to write into a job.
+std::string JobBlock(const DocumentSource& source, const DataInspection& found,
+                     const InspectArguments& arguments) {
+  const bool all = found.text_bytes == found.learned_bytes && found.tokens == found.learned_tokens;
+  v1::JobSpec job;
+  *job.mutable_data()->mutable_sequences() =
+      NameDocuments(source, arguments.tokenizer.empty() ? "TOKENIZER" : arguments.tokenizer,
+                    arguments.source, all ? Trained::kYes : Trained::kNo);
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(job, &text);
+  return text;
+}
+
+// Returns the command that makes the token file which tasks would make; empty: it is one.
+std::string TokenizeCommand(const DocumentSource& source, const InspectArguments& arguments) {
+  if (source.form == DocumentSource::Form::kTokenFile) return "";
+  std::string command =
+      absl::StrCat("muster data tokenize --data '", arguments.data, "' --tokenizer ",
+                   arguments.tokenizer.empty() ? "TOKENIZER" : arguments.tokenizer, " --out ",
+                   TokenFileFor(arguments.data));
+  const SourceArguments& options = arguments.source;
+  if (!options.field.empty()) absl::StrAppend(&command, " --field ", options.field);
+  if (!options.model.empty()) absl::StrAppend(&command, " --model ", options.model);
+  if (!options.raw.empty()) absl::StrAppend(&command, " --raw ", options.raw);
+  return command;
 }
 
 std::string InspectionText(const DataInspection& found, const DocumentSource& source) {
@@ -175,7 +186,7 @@ absl::Status Inspect(const Session& session, const InspectArguments& arguments) 
   MUSTER_ASSIGN_OR_RETURN(const DocumentSource source,
                           FindDocuments(arguments.data, arguments.source.raw));
   MUSTER_ASSIGN_OR_RETURN(const DataInspection found, Look(session, source, arguments));
-  const std::string job = JobBlock(source.form, arguments);
+  const std::string job = JobBlock(source, found, arguments);
   if (session.output == Session::Output::kJson) {
     session.PrintResult("", {{"form", std::string(NameOf(source.form))},
                              {"files", absl::StrCat(source.files.size())},
@@ -195,7 +206,12 @@ absl::Status Inspect(const Session& session, const InspectArguments& arguments) 
     Print("\n");
   }
   if (!found.examples.empty()) Print("\n⟦What is learned⟧ is in brackets.\n");
-  Print("\nTo train on it:\n\n%s\n", job);
+  Print("\nTo train on it (`muster init` writes a whole job):\n\n%s", job);
+  if (const std::string command = TokenizeCommand(source, arguments); !command.empty()) {
+    Print(
+        "\nEach machine then makes tokens of it once. To make them here, for jobs to name:\n\n%s\n",
+        command);
+  }
   return absl::OkStatus();
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "common/base/status_macros.h"
+#include "common/documents/text_cutter.h"
 #include "common/packing/whole_documents.h"
 #include "common/text/utf8.h"
 
@@ -18,15 +19,13 @@ constexpr size_t kExamples = 3;
 constexpr size_t kShownBytes = 600;
 // Padding is told of sequences of these lengths.
 constexpr int64_t kContexts[] = {1'024, 4'096, 16'384};
+constexpr size_t kTextAtOnce = size_t{1} << 18;
 constexpr uint64_t kTokensAtOnce = uint64_t{1} << 20;
 
 // Collects the first documents of data.
 class Examples {
  public:
   explicit Examples(std::vector<ShownDocument>& examples) : examples_(examples) {}
-
-  // Returns whether the document at hand is shown.
-  bool wanted() const { return begun_ || examples_.size() < kExamples; }
 
   void Begin(std::string place) {
     if (begun_ || examples_.size() >= kExamples) return;
@@ -88,6 +87,17 @@ absl::StatusOr<DataInspection> InspectDocuments(const DocumentSource& source,
   if (tokenizer != nullptr) read.tokens.end_of_text = tokenizer->end_of_text();
   DataInspection found;
   Examples examples(found.examples);
+  std::optional<TextCutter> cutter;
+  if (tokenizer != nullptr) cutter.emplace(*tokenizer, kTextAtOnce, 0);
+  const auto add = [&](absl::string_view text, bool learned) {
+    tokenizer->Encode(text, [&](absl::Span<const int32_t> tokens) {
+      found.tokens += tokens.size();
+      found.learned_tokens += learned ? tokens.size() : 0;
+      examples.AddTokens(*tokenizer, tokens, learned);
+    });
+    return absl::OkStatus();
+  };
+  const bool in_parts = source.form == DocumentSource::Form::kPackedText;
   const auto take = [&](const Document& document) {
     examples.Begin(PlaceOf(document));
     for (const TextPart& part : document.parts) {
@@ -96,13 +106,12 @@ absl::StatusOr<DataInspection> InspectDocuments(const DocumentSource& source,
       found.learned_bytes += learned ? part.text.size() : 0;
       if (tokenizer == nullptr) {
         examples.AddText(part.text, learned);
-        continue;
+      } else if (in_parts) {
+        MUSTER_RETURN_IF_ERROR(cutter->Cut(
+            document, [&](const TextCutter::Piece& piece) { return add(piece.text, learned); }));
+      } else {
+        MUSTER_RETURN_IF_ERROR(add(part.text, learned));
       }
-      tokenizer->Encode(part.text, [&](absl::Span<const int32_t> tokens) {
-        found.tokens += tokens.size();
-        found.learned_tokens += learned ? tokens.size() : 0;
-        examples.AddTokens(*tokenizer, tokens, learned);
-      });
     }
     found.tokens += document.tokens.size();
     found.learned_tokens += document.tokens.size();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
 #include "common/mesh/job_mesh.h"
@@ -24,10 +23,6 @@ namespace {
 
 using Kind = ActionKind;
 
-// Floats that a rank tells of a token's logits (SoftmaxPart in common/compute/ops.h).
-constexpr uint64_t kLossFloats = 3;
-// The numbers of HeadSums (common/kernels/transformer/head_sums.h).
-constexpr uint64_t kHeadSums = 3;
 // Numbers that a rank tells of a step (worker/strategy/group/exchange/step_agreement.h).
 constexpr uint64_t kAgreedNumbers = 2;
 
@@ -174,6 +169,8 @@ class StepRecorder {
         step_(step),
         stage_(rank.stage_),
         micro_batches_(static_cast<int>(step.examples.size())),
+        layers_(rank.job_.spec(), rank.job_.mesh(), rank.stage_.units(), rank.layers_,
+                recorded_.calls),
         pulls_(rank.pulled_bytes_, kPullWindowBytes),
         came_(rank.units_) {
     stage_.shape.micro_batches = micro_batches_;
@@ -239,7 +236,7 @@ class StepRecorder {
         break;
       default:
         if (action.transfers()) AddMessage(action);
-        if (size(kLayerAxes) > 1) AddLayer(action);
+        layers_.Add(action, step_.examples);
         break;
     }
   }
@@ -488,141 +485,20 @@ class StepRecorder {
     Call(call);
   }
 
-  // Adds the calls of a tensor group's ranks while a unit computes.
-  void AddLayer(const StepAction& action) {
-    const bool forward = action.kind == Kind::kForward || action.kind == Kind::kLastUnit;
-    const bool backward = action.kind == Kind::kBackward || action.kind == Kind::kBackwardInput;
-    const bool weights = action.kind == Kind::kBackwardWeights;
-    if (!forward && !backward && !weights) return;
-    examples_ = step_.examples[action.micro_batch];
-    if (examples_ == 0) return;
-    if (!spec_.model().has_transformer()) {
-      AddPerceptron(action.unit, forward, backward || action.kind == Kind::kLastUnit);
-    } else if (action.unit == 0) {
-      if (forward) SumTokens(DType::kF32);
-      if (backward) GatherTokens("gradients", DType::kF32);
-    } else if (action.unit + 1 == stage_.units()) {
-      if (forward) AddHead(action.kind == Kind::kLastUnit);
-    } else if (forward) {
-      AddBlockForward();
-    } else if (backward) {
-      AddBlockBackward(/*split=*/action.kind == Kind::kBackwardInput);
-    } else {
-      for (const char* what : {"gradients", "rows", "gradients", "rows"}) GatherTokens(what);
-    }
-  }
-  void AddPerceptron(int unit, bool forward, bool backward) {
-    for (const RankCalls::DividedLayer& layer : rank_.layers_[unit]) {
-      if (layer.by_inputs && forward) AddSum(DType::kF32, examples_ * layer.outputs);
-      if (!layer.by_inputs && backward && unit > 0) AddSum(DType::kF32, examples_ * layer.inputs);
-    }
-  }
-  // Adds the calls of a context group's ranks while a block attends.
-  void Exchange(bool backward) {
-    const uint64_t ranks = size(kContext);
-    if (ranks == 1) return;
-    const uint64_t kv_heads = CeilDivide<uint64_t>(transformer_.kv_heads, size(Axis::kTensor));
-    const uint64_t count = tokens() * 2 * kv_heads * transformer_.head_dim();
-    if (ContextExchangeOf(spec_) == ContextExchange::kGather) {
-      AddContextCall("gather keys and values", Collective::kAllGather, type_, count);
-      if (backward) {
-        AddContextCall("scatter their gradients", Collective::kReduceScatter, DType::kF32, count);
-      }
-      return;
-    }
-    for (uint64_t turn = 0; turn < ranks; ++turn) {
-      if (turn + 1 < ranks) Pass("pass keys and values", type_, count);
-      if (backward && turn > 0) Pass("pass their gradients", DType::kF32, count);
-    }
-  }
-  void Pass(absl::string_view name, DType type, uint64_t count) {
-    AddContextCall(name, Collective::kSend, type, count);
-    AddContextCall(name, Collective::kReceive, type, count);
-  }
-  void AddContextCall(absl::string_view name, Collective kind, DType type, uint64_t count) {
-    Call({.name = name,
-          .among = kContext,
-          .ranks = size(kContext),
-          .kind = kind,
-          .dtype = type,
-          .count = count});
-  }
-  void AddHead(bool trains) {
-    GatherTokens("rows");
-    AddTensorCall("gather softmax parts", Collective::kAllGather, DType::kF32,
-                  tokens() * kLossFloats);
-    if (trains) SumTokens(type_);
-    if (size(kContext) > 1) {
-      AddContextCall("sum losses", Collective::kAllReduce, DType::kF64, kHeadSums);
-    }
-  }
-  void AddBlockForward() {
-    for (int half = 0; half < 2; ++half) {
-      GatherTokens("rows");
-      if (half == 0) Exchange(/*backward=*/false);
-      SumTokens(type_);
-    }
-  }
-  void AddBlockBackward(bool split) {
-    const Recompute recompute = ResolveRecompute(spec_.compute());
-    if (recompute == Recompute::kFull) GatherTokens("rows");
-    if (recompute != Recompute::kNone) Exchange(/*backward=*/false);
-    if (recompute == Recompute::kFull) {
-      SumTokens(type_);
-      GatherTokens("rows");
-    }
-    for (int half = 0; half < 2; ++half) {
-      GatherTokens("gradients");
-      if (half == 1) Exchange(/*backward=*/true);
-      if (!split) GatherTokens("rows");
-      SumTokens(type_);
-    }
-  }
-  uint64_t tokens() const { return examples_ * transformer_.T / size(kContext); }
-  uint64_t RowsOfRank() const {
-    return CeilDivide<uint64_t>(tokens(), size(Axis::kTensor)) * transformer_.C;
-  }
-  void GatherTokens(absl::string_view what) { GatherTokens(what, type_); }
-  void GatherTokens(absl::string_view what, DType type) {
-    if (!divides_tokens_) return;
-    AddTensorCall(what == "rows" ? "gather rows" : "gather gradients", Collective::kAllGather, type,
-                  RowsOfRank());
-  }
-  void SumTokens(DType type) {
-    if (!divides_tokens_) return AddSum(type, tokens() * transformer_.C);
-    AddTensorCall("scatter sums", Collective::kReduceScatter, type, RowsOfRank());
-  }
-  void AddSum(DType type, uint64_t count) {
-    AddTensorCall("sum", Collective::kAllReduce, type, count);
-  }
-  void AddTensorCall(absl::string_view name, Collective kind, DType type, uint64_t count) {
-    if (size(Axis::kTensor) == 1) return;
-    Call({.name = name,
-          .among = Axis::kTensor,
-          .ranks = size(Axis::kTensor),
-          .kind = kind,
-          .dtype = type,
-          .count = count});
-  }
-
   const RankCalls& rank_;
   const JobCalls& job_;
   const v1::JobSpec& spec_;
   const StepToRecord& step_;
   ModelStage stage_;
   const int micro_batches_;
-  const TransformerSize transformer_ = SizeOfTransformer(spec_.model().transformer(), {});
-  const DType type_ = ActivationType(spec_.compute());
-  const bool divides_tokens_ = DividesTokens(spec_);
   RecordedStep recorded_;
+  LayerCalls layers_;
   absl::optional<UnitGathers> gathers_;
   UnitPulls pulls_;
   // Units whose pulls were waited for, and the first that was not asked for.
   std::vector<bool> came_;
   int next_pull_ = 0;
   size_t next_bucket_ = 0;
-  // The micro-batch at hand has so many.
-  uint64_t examples_ = 0;
 };
 
 RecordedStep RankCalls::Record(const StepToRecord& step) const {

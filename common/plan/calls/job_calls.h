@@ -16,6 +16,7 @@
 #include "common/partition/stage_holding.h"
 #include "common/partition/tensor_spec.h"
 #include "common/partition/unit_places.h"
+#include "common/plan/calls/layer_calls.h"
 #include "common/plan/calls/step_calls.h"
 #include "common/step/stage_shape.h"
 #include "common/step/step_plan.h"
@@ -100,13 +101,6 @@ class RankCalls {
 
  private:
   friend class StepRecorder;
-
-  // A perceptron's layer that ranks divide.
-  struct DividedLayer {
-    bool by_inputs = false;
-    uint64_t inputs = 0;
-    uint64_t outputs = 0;
-  };
 
   RankCalls(const JobCalls& job, int rank, std::vector<TensorSpec> tensors, DenseLayout layout);
   absl::Status PlanBuckets();

@@ -5,6 +5,7 @@
 
 #include "common/job/job_road.h"
 #include "common/mesh/job_mesh.h"
+#include "common/mesh/round_groups.h"
 #include "common/partition/local_tensors.h"
 #include "common/partition/tensor_spec.h"
 #include "common/plan/memory/rows_memory.h"
@@ -54,20 +55,12 @@ std::vector<MemoryPart> PlanGroups(const v1::JobSpec& spec, const ModelSize& mod
   };
 
   add(along(Axes().Others()));
-  add(along(Axis::kTensor));
-  add(along(kContext));
-  if (mesh.size(kPartAxes) > 1) add(along(kGradientAxes));
-  add(along(Axis::kPipeline));
+  for (const Axes axes : GroupsOfRound(mesh)) add(along(axes));
   Peers tied;
   for (const TensorSpec& tensor_spec : model.tensors) {
     if (tensor_spec.stages > 1) (tensor_spec.first_stage ? tied.above : tied.below) = 1;
   }
   add(tied);
-  // With one shard group, or one shard, these are the data group.
-  if (mesh.size(kShardAxes) > 1 && mesh.size(kCopyAxes) > 1) {
-    add(along(kShardAxes));
-    add(along(kCopyAxes));
-  }
   if (!model.sparse.empty() && !RowsOnServers(spec)) add(along(kShardAxes));
   for (const int size : SharedGradientGroups(spec, model)) {
     add({.around = static_cast<uint64_t>(size) - 1});

@@ -13,7 +13,8 @@ class JobSpec;
 }  // namespace v1
 
 // Returns the memory through which a rank of a stage talks to others, in every group that it is in:
-// those of worker/strategy/group/exchange/rank_groups.h, those that sum shared gradients
+// those of common/mesh/round_groups.h, those of stages that have a tensor in common
+// (worker/strategy/group/exchange/rank_groups.h), those that sum shared gradients
 // (tensor_ranks.h), and the rank's data rank where it spans stages on servers (served_group.h);
 // and the shard group once more for rows (row_exchange.h). `model` is what the rank has of the
 // model.

@@ -4,6 +4,7 @@
 #include <bit>
 #include <limits>
 
+#include "common/base/huge_memory.h"
 #include "common/base/round_up.h"
 #include "common/job/job_road.h"
 #include "common/mesh/job_mesh.h"
@@ -15,10 +16,10 @@
 namespace muster {
 namespace {
 
-// Messages of this size and more are put together in slabs of 2 MiB at least, for one size each, of
-// which batches have two (common/base/buffer_pool.h). Rows lie in such slabs, too.
+// Messages of this size and more are put together in slabs of a huge page at least, for one size
+// each, of which batches have two (common/base/buffer_pool.h). Rows lie in such slabs, too.
 constexpr uint64_t kSmallestInSlab = 64 << 10;
-constexpr uint64_t kSlabBytes = uint64_t{2} << 20;
+constexpr uint64_t kSlabBytes = HugeMemory::kPageBytes;
 // Bytes that a table keeps beside a row's floats.
 constexpr uint64_t kRowOverheadBytes = 64;
 

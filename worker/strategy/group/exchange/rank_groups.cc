@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/mesh/round_groups.h"
 #include "worker/strategy/group/exchange/array_calls.h"
 
 namespace muster {
@@ -32,21 +33,13 @@ absl::StatusOr<std::unique_ptr<RankGroups>> RankGroups::Create(std::unique_ptr<C
                      alike, " ranks must be whole"));
   }
   std::unique_ptr<RankGroups> groups(new RankGroups(std::move(world), mesh));
-  if (mesh.size(Axis::kTensor) > 1) MUSTER_RETURN_IF_ERROR(groups->Make(Axis::kTensor));
-  if (mesh.size(kContext) > 1) MUSTER_RETURN_IF_ERROR(groups->Make(kContext));
-  if (mesh.size(kPartAxes) > 1) MUSTER_RETURN_IF_ERROR(groups->Make(kGradientAxes));
+  for (const Axes axes : GroupsOfRound(mesh)) MUSTER_RETURN_IF_ERROR(groups->Make(axes));
   if (mesh.size(Axis::kPipeline) > 1) {
-    MUSTER_RETURN_IF_ERROR(groups->Make(Axis::kPipeline));
     const bool has_tied = std::any_of(tensors.begin(), tensors.end(),
                                       [](const TensorSpec& tensor) { return tensor.stages > 1; });
     const int group = mesh.Position(rank, Axes(Axis::kPipeline).Others());
     MUSTER_ASSIGN_OR_RETURN(groups->tied_group_,
                             groups->world().Split(has_tied ? group : -1, rank));
-  }
-  // Otherwise the data group is all replicas, or all shards.
-  if (mesh.size(kShardAxes) > 1 && mesh.size(kCopyAxes) > 1) {
-    MUSTER_RETURN_IF_ERROR(groups->Make(kShardAxes));
-    MUSTER_RETURN_IF_ERROR(groups->Make(kCopyAxes));
   }
   return groups;
 }

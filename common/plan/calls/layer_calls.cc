@@ -1,0 +1,162 @@
+#include "common/plan/calls/layer_calls.h"
+
+#include "common/base/round_up.h"
+#include "common/mesh/job_mesh.h"
+#include "common/plan/passes/transformer_memory_plan.h"
+#include "common/plan/ranks/rank_size.h"
+
+namespace muster {
+namespace {
+
+// Floats that a rank tells of a token's logits (SoftmaxPart in common/compute/ops.h).
+constexpr uint64_t kLossFloats = 3;
+// The numbers of HeadSums (common/kernels/transformer/head_sums.h).
+constexpr uint64_t kHeadSums = 3;
+
+}  // namespace
+
+LayerCalls::LayerCalls(const v1::JobSpec& spec, const Mesh& mesh, int units,
+                       absl::Span<const std::vector<DividedLayer>> layers,
+                       std::vector<StepCall>& calls)
+    : spec_(spec),
+      mesh_(mesh),
+      units_(units),
+      layers_(layers),
+      transformer_(SizeOfTransformer(spec.model().transformer(), {})),
+      type_(ActivationType(spec.compute())),
+      divides_tokens_(DividesTokens(spec)),
+      calls_(calls) {}
+
+void LayerCalls::Add(const StepAction& action, absl::Span<const uint64_t> examples) {
+  const bool forward = action.kind == ActionKind::kForward || action.kind == ActionKind::kLastUnit;
+  const bool backward =
+      action.kind == ActionKind::kBackward || action.kind == ActionKind::kBackwardInput;
+  const bool weights = action.kind == ActionKind::kBackwardWeights;
+  if (size(kLayerAxes) == 1 || (!forward && !backward && !weights)) return;
+  examples_ = examples[action.micro_batch];
+  if (examples_ == 0) return;
+  if (!spec_.model().has_transformer()) {
+    AddPerceptron(action.unit, forward, backward || action.kind == ActionKind::kLastUnit);
+  } else if (action.unit == 0) {
+    if (forward) SumTokens(DType::kF32);
+    if (backward) GatherTokens("gradients", DType::kF32);
+  } else if (action.unit + 1 == units_) {
+    if (forward) AddHead(action.kind == ActionKind::kLastUnit);
+  } else if (forward) {
+    AddBlockForward();
+  } else if (backward) {
+    AddBlockBackward(/*split=*/action.kind == ActionKind::kBackwardInput);
+  } else {
+    for (const char* what : {"gradients", "rows", "gradients", "rows"}) GatherTokens(what);
+  }
+}
+
+void LayerCalls::AddPerceptron(int unit, bool forward, bool backward) {
+  for (const DividedLayer& layer : layers_[unit]) {
+    if (layer.by_inputs && forward) AddSum(DType::kF32, examples_ * layer.outputs);
+    if (!layer.by_inputs && backward && unit > 0) AddSum(DType::kF32, examples_ * layer.inputs);
+  }
+}
+
+void LayerCalls::Exchange(bool backward) {
+  const uint64_t ranks = size(kContext);
+  if (ranks == 1) return;
+  const uint64_t kv_heads = CeilDivide<uint64_t>(transformer_.kv_heads, size(Axis::kTensor));
+  const uint64_t count = tokens() * 2 * kv_heads * transformer_.head_dim();
+  if (ContextExchangeOf(spec_) == ContextExchange::kGather) {
+    AddContextCall("gather keys and values", Collective::kAllGather, type_, count);
+    if (backward) {
+      AddContextCall("scatter their gradients", Collective::kReduceScatter, DType::kF32, count);
+    }
+    return;
+  }
+  for (uint64_t turn = 0; turn < ranks; ++turn) {
+    if (turn + 1 < ranks) Pass("pass keys and values", type_, count);
+    if (backward && turn > 0) Pass("pass their gradients", DType::kF32, count);
+  }
+}
+
+void LayerCalls::Pass(absl::string_view name, DType type, uint64_t count) {
+  AddContextCall(name, Collective::kSend, type, count);
+  AddContextCall(name, Collective::kReceive, type, count);
+}
+
+void LayerCalls::AddContextCall(absl::string_view name, Collective kind, DType type,
+                                uint64_t count) {
+  calls_.push_back({.name = name,
+                    .among = kContext,
+                    .ranks = size(kContext),
+                    .kind = kind,
+                    .dtype = type,
+                    .count = count});
+}
+
+void LayerCalls::AddHead(bool trains) {
+  GatherTokens("rows");
+  AddTensorCall("gather softmax parts", Collective::kAllGather, DType::kF32,
+                tokens() * kLossFloats);
+  if (trains) SumTokens(type_);
+  if (size(kContext) > 1) {
+    AddContextCall("sum losses", Collective::kAllReduce, DType::kF64, kHeadSums);
+  }
+}
+
+void LayerCalls::AddBlockForward() {
+  for (int half = 0; half < 2; ++half) {
+    GatherTokens("rows");
+    if (half == 0) Exchange(/*backward=*/false);
+    SumTokens(type_);
+  }
+}
+
+void LayerCalls::AddBlockBackward(bool split) {
+  const Recompute recompute = ResolveRecompute(spec_.compute());
+  if (recompute == Recompute::kFull) GatherTokens("rows");
+  if (recompute != Recompute::kNone) Exchange(/*backward=*/false);
+  if (recompute == Recompute::kFull) {
+    SumTokens(type_);
+    GatherTokens("rows");
+  }
+  for (int half = 0; half < 2; ++half) {
+    GatherTokens("gradients");
+    if (half == 1) Exchange(/*backward=*/true);
+    if (!split) GatherTokens("rows");
+    SumTokens(type_);
+  }
+}
+
+uint64_t LayerCalls::tokens() const { return examples_ * transformer_.T / size(kContext); }
+
+uint64_t LayerCalls::RowsOfRank() const {
+  return CeilDivide<uint64_t>(tokens(), size(Axis::kTensor)) * transformer_.C;
+}
+
+void LayerCalls::GatherTokens(absl::string_view what) { GatherTokens(what, type_); }
+
+void LayerCalls::GatherTokens(absl::string_view what, DType type) {
+  if (!divides_tokens_) return;
+  AddTensorCall(what == "rows" ? "gather rows" : "gather gradients", Collective::kAllGather, type,
+                RowsOfRank());
+}
+
+void LayerCalls::SumTokens(DType type) {
+  if (!divides_tokens_) return AddSum(type, tokens() * transformer_.C);
+  AddTensorCall("scatter sums", Collective::kReduceScatter, type, RowsOfRank());
+}
+
+void LayerCalls::AddSum(DType type, uint64_t count) {
+  AddTensorCall("sum", Collective::kAllReduce, type, count);
+}
+
+void LayerCalls::AddTensorCall(absl::string_view name, Collective kind, DType type,
+                               uint64_t count) {
+  if (size(Axis::kTensor) == 1) return;
+  calls_.push_back({.name = name,
+                    .among = Axis::kTensor,
+                    .ranks = size(Axis::kTensor),
+                    .kind = kind,
+                    .dtype = type,
+                    .count = count});
+}
+
+}  // namespace muster
