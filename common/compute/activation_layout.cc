@@ -1,6 +1,7 @@
 #include "common/compute/activation_layout.h"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace muster {
 namespace {
@@ -34,7 +35,7 @@ class Walk {
   void TakeBlock(bool first, BlockActivations& block);
   void TakeProductGradients(BlockProductGradients& gradients);
   void TakeHead(LanguageHeadActivations& head);
-  void TakeContext(ContextArrays& context);
+  void TakeContext(bool first, BlockActivations& block);
 
   const ActivationRequest& request_;
   uintptr_t next_;
@@ -55,7 +56,12 @@ void Walk::TakeBlock(bool first, BlockActivations& block) {
   take(keeps_all, n, block.norm1.mean);
   take(keeps_all, n, block.norm1.rstd);
   take(keeps_inputs, n * r.C, block.norm1_out);
-  take(keeps_products, r.N * r.Q, block.qkv);
+  if (r.divides_heads()) {
+    take(keeps_products, r.N * r.exchanged_columns(), block.context.head_qkv);
+    take(keeps_all, r.N * r.A, block.context.head_attention);
+  } else {
+    take(keeps_products, r.N * r.Q, block.qkv);
+  }
   take(keeps_inputs, r.N * r.A, block.attention);
   take(keeps_all, r.N * r.H, block.logsumexp);
   take(keeps_products, n * r.C, block.norm2.sum);
@@ -64,6 +70,7 @@ void Walk::TakeBlock(bool first, BlockActivations& block) {
   take(keeps_inputs, n * r.C, block.norm2_out);
   take(keeps_products, r.N * r.U, block.up);
   take(keeps_inputs, r.N * r.F, block.activated);
+  if (r.context_ranks > 1) TakeContext(first, block);
 }
 
 void Walk::TakeProductGradients(BlockProductGradients& gradients) {
@@ -95,21 +102,56 @@ void Walk::TakeHead(LanguageHeadActivations& head) {
   head.parts = take_parts(r.tensor_ranks * rows);
 }
 
-void Walk::TakeContext(ContextArrays& context) {
+void Walk::TakeContext(bool first, BlockActivations& block) {
   const ActivationRequest& r = request_;
-  if (r.context_ranks == 1) return;
-  const uint64_t own = r.N * (r.Q - r.A);
+  // Memory to write over: before a block's attention `activated`, which is made later, and before
+  // attention's backward pass `up` as well, which has been read. It is lent from its end on,
+  // without padding, so that any number of tokens finds room alike.
+  struct Lent {
+    uintptr_t end = 0;
+    uint64_t left = 0;
+  };
+  const bool training = r.pass == Pass::kTraining;
+  const auto lent = [&](void* array, uint64_t elements) {
+    if (training && r.split_backward) return Lent();
+    const uint64_t bytes = elements * SizeOf(r.type) / sizeof(float) * sizeof(float);
+    return Lent{reinterpret_cast<uintptr_t>(array) + bytes, bytes};
+  };
+  Lent forward = lent(block.activated, r.N * r.F);
+  Lent backward = lent(block.up, r.N * r.U);
+  const auto take = [&](Lent& from, uint64_t elements, auto*& array) {
+    const uint64_t element =
+        std::is_same_v<decltype(array), float*&> ? sizeof(float) : SizeOf(r.type);
+    const uint64_t bytes = elements * element;
+    if (bytes <= from.left) {
+      from.left -= bytes;
+      from.end -= bytes;
+      array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(from.end);
+    } else if (first) {
+      Take(elements, bytes_.scratch, array);
+    }
+  };
+  ContextArrays& context = block.context;
+  if (r.divides_heads()) {
+    take(forward, r.N * r.exchanged_columns(), block.qkv);
+    if (training) take(backward, r.N * r.exchanged_columns(), context.head_gradients);
+    return;
+  }
   const bool gathers = r.context_exchange == ContextExchange::kGather;
-  const uint64_t others = gathers ? r.context_ranks * own : own;
-  Take(own, bytes_.scratch, context.keys_values[0]);
-  Take(others, bytes_.scratch, context.keys_values[1]);
-  Take(r.N * r.A, bytes_.scratch, context.sums);
-  if (r.pass == Pass::kEvaluation) return;
-  Take(r.N * r.H, bytes_.scratch, context.delta);
-  Take(own, bytes_.scratch, context.gradients[0]);
+  const uint64_t own = r.N * (r.Q - r.A);
+  const uint64_t keys = gathers ? r.context_ranks * own : own;
+  for (int i = 0; i < (gathers ? 1 : 2); ++i) take(forward, keys, context.keys_values[i]);
+  if (r.type != DType::kF32) take(forward, r.N * r.A, context.sums);
+  if (!training) return;
+  // `activated` lies behind `up` where both are the block's own, or all blocks'.
+  if (r.recompute != Recompute::kSelective) {
+    backward = {forward.end, backward.left + forward.left};
+  }
   // Two ranks have one turn with another's keys, and so no buffers by turns.
-  const int buffers = gathers ? 2 : r.context_ranks == 2 ? 3 : 4;
-  for (int i = 1; i < buffers; ++i) Take(others, bytes_.scratch, context.gradients[i]);
+  const int buffers = gathers ? 1 : r.context_ranks == 2 ? 3 : 4;
+  for (int i = 0; i < buffers; ++i) take(backward, keys, context.gradients[i]);
+  if (r.type == DType::kF32) take(backward, r.N * r.A, context.sums);
+  take(backward, r.N * r.H, context.delta);
 }
 
 TransformerArrays Walk::TakeAll() {
@@ -129,7 +171,6 @@ TransformerArrays Walk::TakeAll() {
     arrays.scratch.gathered = reinterpret_cast<void*>(
         TakeBytes(r.tensor_ranks * n * r.C * sizeof(float), bytes_.scratch));
   }
-  TakeContext(arrays.context);
   if (r.pass == Pass::kEvaluation) return arrays;
   Take(std::max(r.N * std::max(r.F, r.A), n * r.C), bytes_.scratch, arrays.scratch.inner);
   void* wide = nullptr;

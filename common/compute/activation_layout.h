@@ -78,6 +78,16 @@ struct ActivationRequest {
   uint64_t context_ranks = 1;
   ContextExchange context_exchange = ContextExchange::kRing;
 
+  // Returns true if context ranks share out heads to attend.
+  bool divides_heads() const {
+    return context_ranks > 1 && context_exchange == ContextExchange::kHeads;
+  }
+  // Q'.
+  uint64_t exchanged_columns() const {
+    const uint64_t D = A / H;
+    return A + 2 * D * std::max((Q - A) / (2 * D), context_ranks);
+  }
+
   // n.
   uint64_t own_rows() const { return sequence_parallel ? CeilDivide(N, tensor_ranks) : N; }
 };

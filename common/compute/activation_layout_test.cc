@@ -1,8 +1,10 @@
 #include "common/compute/activation_layout.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -282,6 +284,146 @@ TEST(ActivationLayoutTest, MoreTokensTakeNoLess) {
       }
     }
   }
+}
+
+// Blocks whose feed-forward part has room for none, some or all arrays of context ranks.
+std::vector<ActivationRequest> ContextRequests() {
+  std::vector<ActivationRequest> requests;
+  for (ActivationRequest request : Requests()) {
+    if (request.placement.alignment != kOnHost.alignment || request.N == 1) continue;
+    for (const auto exchange :
+         {ContextExchange::kRing, ContextExchange::kGather, ContextExchange::kHeads}) {
+      for (const uint64_t ranks : {2, 4}) {
+        for (const uint64_t F : {23, 100, 1000}) {
+          request.context_exchange = exchange;
+          request.context_ranks = ranks;
+          request.F = request.U = F;
+          requests.push_back(request);
+        }
+      }
+    }
+  }
+  return requests;
+}
+
+// The arrays that attention's forward pass uses beside the block's others.
+std::vector<Array> ForwardArraysOf(const ActivationRequest& r, const BlockActivations& block) {
+  const uint64_t t = SizeOf(r.type), f = sizeof(float), N = r.N;
+  const uint64_t keys = N * (r.Q - r.A) * t;
+  const uint64_t exchanged = N * (r.A + 24 * r.context_ranks) * t;
+  const ContextArrays& context = block.context;
+  std::vector<Array> arrays;
+  switch (r.context_exchange) {
+    case ContextExchange::kRing:
+      arrays = {{"here", context.keys_values[0], keys}, {"coming", context.keys_values[1], keys}};
+      break;
+    case ContextExchange::kGather:
+      arrays = {{"all", context.keys_values[0], r.context_ranks * keys}};
+      break;
+    case ContextExchange::kHeads:
+      return {{"room", block.qkv, exchanged},
+              {"head_qkv", context.head_qkv, exchanged},
+              {"head_attention", context.head_attention, N * r.A * t}};
+  }
+  if (r.type != DType::kF32) arrays.push_back({"sums", context.sums, N * r.A * f});
+  return arrays;
+}
+
+// The arrays that its backward pass uses.
+std::vector<Array> BackwardArraysOf(const ActivationRequest& r, const BlockActivations& block) {
+  const uint64_t f = sizeof(float), N = r.N;
+  const uint64_t gradients = N * (r.Q - r.A) * f;
+  const ContextArrays& context = block.context;
+  std::vector<Array> arrays = ForwardArraysOf(r, block);
+  if (r.context_exchange == ContextExchange::kHeads) {
+    arrays.push_back({"head_gradients", context.head_gradients, arrays[0].bytes});
+    return arrays;
+  }
+  if (r.type == DType::kF32) arrays.push_back({"sums", context.sums, N * r.A * f});
+  arrays.push_back({"delta", context.delta, N * r.H * f});
+  if (r.context_exchange == ContextExchange::kGather) {
+    arrays.push_back({"gradients", context.gradients[0], r.context_ranks * gradients});
+    return arrays;
+  }
+  for (uint64_t i = 0; i < (r.context_ranks == 2 ? 3 : 4); ++i) {
+    arrays.push_back({absl::StrCat("gradient", i), context.gradients[i], gradients});
+  }
+  return arrays;
+}
+
+// Expects arrays that are used together to lie apart, within the layout's memory.
+void ExpectApart(const ActivationRequest& request, std::vector<Array> arrays) {
+  std::sort(arrays.begin(), arrays.end(),
+            [](const Array& a, const Array& b) { return a.begin < b.begin; });
+  uintptr_t end = uintptr_t{1} << 40;
+  for (const Array& array : arrays) {
+    const auto begin = reinterpret_cast<uintptr_t>(array.begin);
+    EXPECT_GE(begin, end) << array.name;
+    EXPECT_EQ(begin % SizeOf(request.type), 0) << array.name;
+    end = begin + array.bytes;
+  }
+  EXPECT_LE(end - (uintptr_t{1} << 40), Total(request));
+}
+
+TEST(ActivationLayoutTest, ContextArraysOverwriteWhatIsMadeLaterOrReadEarlier) {
+  for (const ActivationRequest& request : ContextRequests()) {
+    const TransformerArrays arrays = Bind(request);
+    const bool training = request.pass == Pass::kTraining;
+    // Of the two other blocks, all that forward has kept stays: what they do not share.
+    const std::vector<Array> all = ArraysOf(request, arrays);
+    for (size_t l = 0; l < arrays.blocks.size(); ++l) {
+      for (const bool backward : {false, true}) {
+        if (backward && !training) continue;
+        std::vector<Array> used = backward ? BackwardArraysOf(request, arrays.blocks[l])
+                                           : ForwardArraysOf(request, arrays.blocks[l]);
+        std::set<const void*> taken = {nullptr};
+        const void* const activated = arrays.blocks[l].activated;
+        const void* const up = arrays.blocks[l].up;
+        // A split backward reads `activated` later.
+        if (!training || !request.split_backward) {
+          taken.insert(activated);
+          if (backward) taken.insert(up);
+        }
+        if (request.divides_heads()) {
+          for (const BlockActivations& block : arrays.blocks) taken.insert(block.qkv);
+        }
+        for (const Array& array : all) {
+          if (taken.insert(array.begin).second) used.push_back(array);
+        }
+        ExpectApart(request, std::move(used));
+      }
+    }
+  }
+}
+
+TEST(ActivationLayoutTest, ContextArraysOfMoreTokensTakeNoLess) {
+  for (ActivationRequest request : ContextRequests()) {
+    uint64_t before = 0;
+    for (request.N = 0; request.N < 40; ++request.N) {
+      EXPECT_GE(Total(request), before);
+      before = Total(request);
+    }
+  }
+}
+
+// A feed-forward part four times as wide as keys and as values has room for these, and two of the
+// buffers of their gradients; or for all that ranks exchange that share out heads.
+TEST(ActivationLayoutTest, ContextRanksTakeLittleMemoryOfTheirOwn) {
+  ActivationRequest request = Gpt2Small();
+  request.type = DType::kF32;
+  const ActivationLayout::Bytes alone = ActivationLayout(request).bytes();
+  const uint64_t keys = request.N * 2 * request.C * sizeof(float);
+  const uint64_t sums = request.N * (request.A + request.H) * sizeof(float);
+  for (const uint64_t ranks : {2, 4}) {
+    request.context_ranks = ranks;
+    const ActivationLayout::Bytes ring = ActivationLayout(request).bytes();
+    EXPECT_EQ(ring.kept, alone.kept);
+    EXPECT_EQ(ring.scratch - alone.scratch, (ranks == 2 ? 1 : 2) * keys + sums);
+  }
+  request.context_exchange = ContextExchange::kHeads;
+  const ActivationLayout::Bytes heads = ActivationLayout(request).bytes();
+  EXPECT_EQ(heads.scratch, alone.scratch);
+  EXPECT_EQ(heads.kept - alone.kept, request.layers * request.N * request.A * sizeof(float));
 }
 
 TEST(ActivationLayoutTest, LogitsAreOfSomeRows) {

@@ -24,18 +24,45 @@ struct NormActivations {
   float* rstd = nullptr;  // [n]
 };
 
+// The arrays with which ranks that share out the tokens of sequences attend to those of one
+// another; none without such ranks. E = Q - A are the columns of keys and values, which are dense
+// here. They lie in a block's own `activated` and `up` where they find room, as these are written
+// later and read earlier; unless backward is split. The others are one for all blocks.
+struct ContextArrays {
+  // T. RING: [N, E], one rank's at hand, and the next one's on their way. GATHER: [c N, E], those
+  // of all ranks, and null.
+  void* keys_values[2] = {};
+  // [N, A]: attention's result as far as it is known, unless T is f32; in backward the sums of
+  // queries' gradients.
+  float* sums = nullptr;
+  // In training alone: [B, H, T], and the sums of the gradients of keys and values. RING: [N, E]
+  // each, of this rank's own; what comes; two by turns of those at hand. GATHER: [c N, E], its part
+  // of those of all.
+  float* delta = nullptr;
+  float* gradients[4] = {};
+  // HEADS alone, T of c N whole sequences' tokens and the heads of this rank: queries, keys and
+  // values, [c N, Q' / c], turned; attention's result, [c N, A / c]; and in training the gradients
+  // of the former. Q' is Q, with c key-value heads where there are fewer. What recomputation does
+  // not make again is the block's own.
+  void* head_qkv = nullptr;
+  void* head_attention = nullptr;
+  void* head_gradients = nullptr;
+};
+
 // What one block's forward pass writes and its backward pass reads. Blocks may share those that
 // recomputation makes again.
 struct BlockActivations {
   NormActivations norm1;
-  void* norm1_out = nullptr;   // T [n, C]
-  void* qkv = nullptr;         // T [N, Q], turned
+  void* norm1_out = nullptr;  // T [n, C]
+  // T [N, Q], turned. Under HEADS it has room for [N, Q'] and is overwritten by attention.
+  void* qkv = nullptr;
   void* attention = nullptr;   // T [N, A]
   float* logsumexp = nullptr;  // [B, H, T]
   NormActivations norm2;
   void* norm2_out = nullptr;  // T [n, C]
   void* up = nullptr;         // T [N, U], before the activation function
   void* activated = nullptr;  // T [N, F]
+  ContextArrays context;
 };
 
 // The gradients with regard to what a block's products give, T each. Those of `proj` and `down` are
@@ -75,35 +102,20 @@ struct BlockScratch {
   void* gathered = nullptr;
 };
 
-// The arrays with which ranks that share out the tokens of sequences attend to those of one
-// another; one for all blocks of a micro-batch, and none without such ranks. E = Q - A are the
-// columns of keys and values, which are dense here.
-struct ContextArrays {
-  // T. RING: [N, E], one rank's at hand, and the next one's on their way. GATHER: [N, E], this
-  // rank's, and [c N, E], those of all.
-  void* keys_values[2] = {};
-  // [N, A]: attention's result as far as it is known; in backward the sums of queries' gradients.
-  float* sums = nullptr;
-  // In training alone: [B, H, T], and the sums of the gradients of keys and values. RING: [N, E]
-  // each, of this rank's own; what comes; two by turns of those at hand. GATHER: [N, E], this
-  // rank's, and [c N, E], its part of those of all.
-  float* delta = nullptr;
-  float* gradients[4] = {};
-};
-
 // How context ranks come by the keys and values of one another.
 enum class ContextExchange {
   // They travel from rank to rank while each computes with those at hand.
   kRing,
   // They are gathered before a block attends.
   kGather,
+  // Each attends whole sequences for its part of the query heads.
+  kHeads,
 };
 
 struct TransformerArrays {
   std::vector<BlockActivations> blocks;
   LanguageHeadActivations head;
   BlockScratch scratch;
-  ContextArrays context;
   // By block; none in an evaluation.
   std::vector<BlockProductGradients> product_gradients;
   // The gradient of the residual stream, [n, C]; null in an evaluation.

@@ -55,6 +55,17 @@ INSTANTIATE_TEST_SUITE_P(
                     [](v1::JobSpec& s) {
                       s.mutable_parallelism()->set_context_exchange(v1::ParallelismSpec::GATHER);
                     }},
+        GoodContext{"SharesOutHeads",
+                    [](v1::JobSpec& s) {
+                      s.mutable_parallelism()->set_context_exchange(v1::ParallelismSpec::HEADS);
+                    }},
+        GoodContext{"CopiesKeyValueHeads",
+                    [](v1::JobSpec& s) {
+                      s.mutable_parallelism()->set_context_exchange(v1::ParallelismSpec::HEADS);
+                      s.mutable_parallelism()->set_context(4);
+                      s.mutable_model()->mutable_transformer()->set_heads(8);
+                      s.mutable_model()->mutable_transformer()->set_kv_heads(2);
+                    }},
         GoodContext{"WithTensorRanks",
                     [](v1::JobSpec& s) { s.mutable_parallelism()->set_tensor(2); }},
         GoodContext{"InAPipeline",
@@ -92,6 +103,21 @@ INSTANTIATE_TEST_SUITE_P(
               s.mutable_parallelism()->set_context_exchange(v1::ParallelismSpec::RING);
             },
             AllOf(HasSubstr("parallelism.context_exchange is RING"), HasSubstr("leave it out"))},
+        BadContext{"HeadsThatDoNotDivide",
+                   [](v1::JobSpec& s) {
+                     s.mutable_parallelism()->set_context_exchange(v1::ParallelismSpec::HEADS);
+                     s.mutable_parallelism()->set_tensor(2);
+                   },
+                   AllOf(HasSubstr("parallelism.context_exchange is HEADS"),
+                         HasSubstr("share out 3 query heads of each tensor rank"))},
+        BadContext{"KeyValueHeadsThatDoNotDivide",
+                   [](v1::JobSpec& s) {
+                     s.mutable_parallelism()->set_context_exchange(v1::ParallelismSpec::HEADS);
+                     s.mutable_parallelism()->set_context(4);
+                     s.mutable_model()->mutable_transformer()->set_heads(12);
+                     s.mutable_model()->mutable_transformer()->set_kv_heads(6);
+                   },
+                   HasSubstr("of 6 key-value heads and 4 context ranks neither divides")},
         BadContext{
             "TokensThatDoNotDivide",
             [](v1::JobSpec& s) { s.mutable_model()->mutable_transformer()->set_context(22); },

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -495,9 +496,11 @@ std::string DivisionName(const v1::JobSpec& spec) {
   std::vector<std::string> names;
   if (const std::string zero = ZeroName(spec); !zero.empty()) names.push_back(zero);
   if (SizeAlong(kContext, spec) > 1) {
-    const bool gathers = spec.parallelism().context_exchange() == v1::ParallelismSpec::GATHER;
-    names.push_back(
-        absl::StrCat("context ", SizeAlong(kContext, spec), gathers ? " gathered" : ""));
+    std::string name = absl::StrCat("context ", SizeAlong(kContext, spec));
+    const auto exchange = spec.parallelism().context_exchange();
+    if (exchange == v1::ParallelismSpec::GATHER) name += " gathered";
+    if (exchange == v1::ParallelismSpec::HEADS) name += " by heads";
+    names.push_back(std::move(name));
   }
   if (SizeAlong(Axis::kTensor, spec) > 1) {
     names.push_back(absl::StrCat("tensor ", SizeAlong(Axis::kTensor, spec),

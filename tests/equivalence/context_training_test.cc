@@ -88,8 +88,34 @@ INSTANTIATE_TEST_SUITE_P(
                       Division{Shape::kLlama, 4, 1, 2, 0, v1::ParallelismSpec::GATHER},
                       Division{Shape::kLlama, 2, 1, 1, 3, v1::ParallelismSpec::GATHER},
                       Division{Shape::kLlama, 4, 1, 1, 1, v1::ParallelismSpec::RING},
-                      Division{Shape::kGpt2, 3, 1, 1, 3, v1::ParallelismSpec::RING}),
+                      Division{Shape::kGpt2, 3, 1, 1, 3, v1::ParallelismSpec::RING},
+                      Division{Shape::kGpt2, 4, 1, 2, 2, v1::ParallelismSpec::HEADS},
+                      Division{Shape::kGpt2, 2, 2, 1, 0, v1::ParallelismSpec::HEADS},
+                      Division{Shape::kLlama, 2, 1, 2, 3, v1::ParallelismSpec::HEADS},
+                      Division{Shape::kLlama, 4, 2, 1, 1, v1::ParallelismSpec::HEADS}),
     NameOfDivision);
+
+class EveryExchangeTest : public ContextTrainingTest,
+                          public ::testing::WithParamInterface<Exchange> {};
+
+TEST_P(EveryExchangeTest, FiftyStepsOfSgdStayTogether) {
+  v1::JobSpec spec = Job(Shape::kLlama);
+  spec.clear_optimizer();
+  spec.mutable_optimizer()->set_name("sgd");
+  spec.mutable_optimizer()->set_learning_rate(0.05);
+  spec.clear_clipping();
+  spec.clear_micro_batches();
+  spec.mutable_stop()->set_steps(50);
+  ExpectClose(ValuesByAllReduce(InContext(OnMesh(spec, 1, 1), 4, GetParam())), TrainLocally(spec),
+              1e-6);
+}
+
+INSTANTIATE_TEST_SUITE_P(ContextTraining, EveryExchangeTest,
+                         ::testing::Values(v1::ParallelismSpec::RING, v1::ParallelismSpec::GATHER,
+                                           v1::ParallelismSpec::HEADS),
+                         [](const auto& info) {
+                           return v1::ParallelismSpec::ContextExchange_Name(info.param);
+                         });
 
 class BothShapesInContextTest : public ContextTrainingTest,
                                 public ::testing::WithParamInterface<Shape> {};
@@ -105,12 +131,15 @@ TEST_P(BothShapesInContextTest, StagesEndInTheSameBits) {
 }
 
 TEST_P(BothShapesInContextTest, RecomputedActivationsEndInTheSameBits) {
-  v1::JobSpec spec = InContext(OnMesh(Job(GetParam()), 1, 1, 2), 3);
-  const TrainedValues expected = ValuesByAllReduce(spec);
-  for (const auto recompute : {v1::ComputeSpec::SELECTIVE, v1::ComputeSpec::FULL}) {
-    spec.mutable_compute()->set_recompute(recompute);
-    EXPECT_EQ(ValuesByAllReduce(spec).values, expected.values) << recompute;
-    ExpectPredictedTraffic(spec);
+  for (v1::JobSpec spec :
+       {InContext(OnMesh(Job(GetParam()), 1, 1, 2), 3),
+        InContext(OnMesh(Job(GetParam()), 1, 1, 2), 4, v1::ParallelismSpec::HEADS)}) {
+    const TrainedValues expected = ValuesByAllReduce(spec);
+    for (const auto recompute : {v1::ComputeSpec::SELECTIVE, v1::ComputeSpec::FULL}) {
+      spec.mutable_compute()->set_recompute(recompute);
+      EXPECT_EQ(ValuesByAllReduce(spec).values, expected.values) << recompute;
+      ExpectPredictedTraffic(spec);
+    }
   }
 }
 
@@ -120,8 +149,11 @@ TEST_P(BothShapesInContextTest, SixteenBitTypesAreNear) {
     v1::JobSpec spec = Job(GetParam());
     spec.mutable_compute()->set_type(type);
     spec.clear_micro_batches();
-    ExpectClose(ValuesByAllReduce(InContext(OnMesh(spec, 1, 2, 1), 2)), TrainLocally(spec),
-                type == v1::ComputeSpec::BF16 ? 3e-2 : 4e-3);
+    const TrainedValues expected = TrainLocally(spec);
+    for (const Exchange exchange : {v1::ParallelismSpec::RING, v1::ParallelismSpec::HEADS}) {
+      ExpectClose(ValuesByAllReduce(InContext(OnMesh(spec, 1, 2, 1), 2, exchange)), expected,
+                  type == v1::ComputeSpec::BF16 ? 3e-2 : 4e-3);
+    }
   }
 }
 
@@ -134,7 +166,13 @@ TEST_P(BothShapesInContextTest, EverySchedule) {
   for (const auto schedule : {v1::ParallelismSpec::GPIPE, v1::ParallelismSpec::ONE_F_ONE_B,
                               v1::ParallelismSpec::INTERLEAVED, v1::ParallelismSpec::ZERO_BUBBLE}) {
     SCOPED_TRACE(schedule);
-    const v1::JobSpec divided = InPipeline(InContext(OnMesh(spec, 1, 1), 2), 2, schedule);
+    const bool by_heads =
+        schedule == v1::ParallelismSpec::GPIPE || schedule == v1::ParallelismSpec::ZERO_BUBBLE;
+    const v1::JobSpec divided =
+        InPipeline(InContext(OnMesh(spec, 1, 1), 2,
+                             by_heads == (GetParam() == Shape::kLlama) ? v1::ParallelismSpec::HEADS
+                                                                       : v1::ParallelismSpec::RING),
+                   2, schedule);
     ExpectClose(ValuesByAllReduce(divided), expected, 1e-5);
     ExpectPredictedTraffic(divided);
   }

@@ -46,7 +46,7 @@ std::vector<std::string> KnownLabels(const v1::JobSpec& job) {
                                      "gradients to a stage",     "gradients from a stage",
                                      "to next context rank",     "from context rank",
                                      "keys and values",          "gradients of keys",
-                                     "sum over context ranks"};
+                                     "context rank's heads",     "sum over context ranks"};
   if (SizeAlong(kGradientAxes, job) > 1) labels.push_back("bucket");
   return labels;
 }
@@ -82,6 +82,7 @@ std::string LabelOf(const RecordedAction& action, const StepCall& call, int slic
   if (call.among == kContext && call.kind == Collective::kReceive) {
     return "from context rank";
   }
+  if (call.among == kContext && call.kind == Collective::kAllToAll) return "context rank's heads";
   const auto found = kLabels.find(call.name);
   // Rows are gathered along the data axes, too.
   if (found == kLabels.end() || (call.name == "gather rows" && call.among == kGradientAxes))

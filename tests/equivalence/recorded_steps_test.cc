@@ -33,7 +33,7 @@ enum Option {
   kRecompute,
   kOptions
 };
-constexpr int kChoices[kOptions] = {2, 3, 2, 3, 3, 2, 6, 4, 2, 2, 3, 2};
+constexpr int kChoices[kOptions] = {2, 3, 2, 3, 4, 2, 6, 4, 2, 2, 3, 2};
 constexpr int kMostChoices = 6;
 
 // Returns the job of one of the shapes with these choices.
@@ -45,8 +45,8 @@ v1::JobSpec JobOf(const Choice& choice, const std::vector<v1::JobSpec>& shapes) 
   parallelism.set_tensor(1u << choice[kTensor]);
   if (choice[kContextRanks] > 0) {
     parallelism.set_context(2);
-    parallelism.set_context_exchange(choice[kContextRanks] == 1 ? Parallelism::RING
-                                                                : Parallelism::GATHER);
+    parallelism.set_context_exchange(
+        static_cast<Parallelism::ContextExchange>(choice[kContextRanks]));
   }
   if (choice[kSequence] == 1) parallelism.set_sequence(false);
   if (choice[kSchedule] > 0) {

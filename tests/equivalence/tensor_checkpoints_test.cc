@@ -24,6 +24,7 @@ struct Way {
   uint32_t shard = 0;
   // Perceptrons, which have no sequences, do without.
   uint32_t context = 1;
+  v1::ParallelismSpec::ContextExchange exchange = v1::ParallelismSpec::RING;
 };
 
 constexpr Way kWays[] = {
@@ -35,7 +36,7 @@ constexpr Way kWays[] = {
     {.tensor = 4, .data = 2, .stage = 2},
     {.tensor = 8, .data = 1},
     {.tensor = 1, .data = 2, .context = 2},
-    {.tensor = 2, .data = 1, .stage = 3, .context = 2},
+    {.tensor = 2, .data = 1, .stage = 3, .context = 2, .exchange = v1::ParallelismSpec::HEADS},
     {.on_servers = true, .tensor = 1, .data = 2},
     {.on_servers = true, .tensor = 2, .data = 2},
     {.on_servers = true, .tensor = 4, .data = 1, .stage = 3},
@@ -48,7 +49,9 @@ std::string WayName(const Way& way) {
 
 TrainedValues TrainInWay(const v1::JobSpec& spec, const Way& way, const RunOptions& options) {
   v1::JobSpec divided = OnMesh(spec, way.tensor, way.data, way.stage, way.shard);
-  if (way.context > 1 && spec.model().has_transformer()) divided = InContext(divided, way.context);
+  if (way.context > 1 && spec.model().has_transformer()) {
+    divided = InContext(divided, way.context, way.exchange);
+  }
   return SameOfAllRanks(way.on_servers ? TrainOnServers(divided, options)
                                        : TrainByAllReduce(ByAllReduce(divided), options));
 }

@@ -358,6 +358,17 @@ TEST_F(PeakMemoryTest, OfALongContext) {
       kFirst);
 }
 
+// The arrays of an exchange lie in others where they find room.
+TEST_F(PeakMemoryTest, OfContextRanks) {
+  for (const std::string exchange : {"RING", "GATHER", "HEADS"}) {
+    ExpectAsPlanned(
+        absl::StrCat("model { transformer { layers: 2 width: 256 heads: 4 context: 4096 } } ",
+                     "data { sequences { path: '", TextPath(), "' } } batch_size: 1 workers: 2 ",
+                     "parallelism { context: 2 context_exchange: ", exchange, " }", kAllReduce),
+        kFirst);
+  }
+}
+
 TEST_F(PeakMemoryTest, OfAPerceptron) {
   const std::string job =
       "model { mlp { hidden: [2048, 2048] classes: 10 } } batch_size: 64 workers: 1 "

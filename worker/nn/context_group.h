@@ -29,11 +29,15 @@ class ContextGroup {
   // Waits for the earliest StartToPass that was not awaited.
   virtual void AwaitPassed() = 0;
 
-  // all [size · elements] = what every rank has in `mine` [elements], in order of rank.
+  // all [size · elements] = what every rank has in `mine` [elements], in order of rank. `mine` may
+  // be its place in `all`.
   virtual void Gather(DType type, int64_t elements, const void* mine, void* all) = 0;
   // mine [elements] = the sum over all ranks of their part number rank() of `all` [size ·
-  // elements]. Overwrites `all`.
+  // elements]. Overwrites `all`, in which `mine` may be that part.
   virtual void ScatterSums(DType type, int64_t elements, void* all, void* mine) = 0;
+  // Part number i of `in` [size · elements] goes to rank i, and part number i of `out` [size ·
+  // elements] comes from it.
+  virtual void Exchange(DType type, int64_t elements, const void* in, void* out) = 0;
   // values [elements] = the sum over all ranks; the same bits on each.
   virtual void Sum(DType type, int64_t elements, void* values) = 0;
 

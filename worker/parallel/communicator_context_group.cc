@@ -66,6 +66,13 @@ void CommunicatorContextGroup::ScatterSums(DType type, int64_t elements, void* a
   Run(call);
 }
 
+void CommunicatorContextGroup::Exchange(DType type, int64_t elements, const void* in, void* out) {
+  CollectiveCall call = CallOf(Collective::kAllToAll, type, elements, "context rank's heads");
+  call.in = in;
+  call.out = out;
+  Run(call);
+}
+
 void CommunicatorContextGroup::Sum(DType type, int64_t elements, void* values) {
   CollectiveCall call = CallOf(Collective::kAllReduce, type, elements, "sum over context ranks");
   call.in = values;

@@ -36,6 +36,7 @@ class CommunicatorContextGroup final : public ContextGroup {
   void AwaitPassed() override;
   void Gather(DType type, int64_t elements, const void* mine, void* all) override;
   void ScatterSums(DType type, int64_t elements, void* all, void* mine) override;
+  void Exchange(DType type, int64_t elements, const void* in, void* out) override;
   void Sum(DType type, int64_t elements, void* values) override;
   absl::Status status() const override { return status_; }
 

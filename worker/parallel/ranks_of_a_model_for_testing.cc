@@ -73,6 +73,10 @@ class DyingContextGroup final : public ContextGroup {
     Count();
     group_.ScatterSums(type, elements, all, mine);
   }
+  void Exchange(DType type, int64_t elements, const void* in, void* out) override {
+    Count();
+    group_.Exchange(type, elements, in, out);
+  }
   void Sum(DType type, int64_t elements, void* values) override {
     Count();
     group_.Sum(type, elements, values);

@@ -61,6 +61,12 @@ void LayerCalls::AddPerceptron(int unit, bool forward, bool backward) {
 void LayerCalls::Exchange(bool backward) {
   const uint64_t ranks = size(kContext);
   if (ranks == 1) return;
+  if (ContextExchangeOf(spec_) == ContextExchange::kHeads) {
+    ExchangeHeads(backward ? "exchange output gradients" : "exchange queries, keys, values",
+                  backward);
+    ExchangeHeads(backward ? "exchange their gradients" : "exchange outputs", !backward);
+    return;
+  }
   const uint64_t kv_heads = CeilDivide<uint64_t>(transformer_.kv_heads, size(Axis::kTensor));
   const uint64_t count = tokens() * 2 * kv_heads * transformer_.head_dim();
   if (ContextExchangeOf(spec_) == ContextExchange::kGather) {
@@ -74,6 +80,13 @@ void LayerCalls::Exchange(bool backward) {
     if (turn + 1 < ranks) Pass("pass keys and values", type_, count);
     if (backward && turn > 0) Pass("pass their gradients", DType::kF32, count);
   }
+}
+
+void LayerCalls::ExchangeHeads(absl::string_view name, bool outputs) {
+  const uint64_t ranks = size(kContext);
+  uint64_t heads = transformer_.heads / size(Axis::kTensor) / ranks;
+  if (!outputs) heads += 2 * CeilDivide(transformer_.kv_heads, size(Axis::kTensor) * ranks);
+  AddContextCall(name, Collective::kAllToAll, type_, tokens() * heads * transformer_.head_dim());
 }
 
 void LayerCalls::Pass(absl::string_view name, DType type, uint64_t count) {
@@ -112,7 +125,14 @@ void LayerCalls::AddBlockForward() {
 void LayerCalls::AddBlockBackward(bool split) {
   const Recompute recompute = ResolveRecompute(spec_.compute());
   if (recompute == Recompute::kFull) GatherTokens("rows");
-  if (recompute != Recompute::kNone) Exchange(/*backward=*/false);
+  // With the selective one each rank has kept the queries, keys and values of its heads.
+  const bool keeps_heads =
+      recompute == Recompute::kSelective && ContextExchangeOf(spec_) == ContextExchange::kHeads;
+  if (keeps_heads && size(kContext) > 1) {
+    ExchangeHeads("exchange outputs", /*outputs=*/true);
+  } else if (recompute != Recompute::kNone) {
+    Exchange(/*backward=*/false);
+  }
   if (recompute == Recompute::kFull) {
     SumTokens(type_);
     GatherTokens("rows");

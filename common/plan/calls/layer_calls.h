@@ -38,6 +38,8 @@ class LayerCalls {
   void AddPerceptron(int unit, bool forward, bool backward);
   // Adds the calls of a context group's ranks while a block attends.
   void Exchange(bool backward);
+  // Adds the exchange of attention's outputs, or that of queries, keys and values.
+  void ExchangeHeads(absl::string_view name, bool outputs);
   void Pass(absl::string_view name, DType type, uint64_t count);
   void AddContextCall(absl::string_view name, Collective kind, DType type, uint64_t count);
   void AddHead(bool trains);

@@ -104,6 +104,35 @@ TEST(TensorTrafficTest, DataRanksWithMoreExamplesSendMore) {
   EXPECT_THAT(TensorSent(TensorJob(3)), ElementsAre(1008, 1008, 2000, 2000));
 }
 
+// The rows of docs/parallelism/context.md.
+TEST(ContextTrafficTest, RanksSendWhatTheirExchangeSays) {
+  v1::JobSpec spec = TensorJob(2);
+  spec.set_workers(2);
+  spec.mutable_parallelism()->clear_tensor();
+  spec.mutable_parallelism()->set_context(2);
+  // (c - 1) / c of B T tokens, E columns of keys and values, A of queries; and the loss.
+  constexpr double kTokens = 16 / 2, kE = 8, kA = 4, kLoss = 24;
+  const auto expect_sent = [&](v1::ParallelismSpec::ContextExchange exchange, double forward,
+                               double backward, double selective) {
+    spec.mutable_parallelism()->set_context_exchange(exchange);
+    v1::JobSpec job = spec;
+    EXPECT_THAT(TensorSent(job), Each(kTokens * (forward + backward) + kLoss));
+    job.mutable_compute()->set_recompute(v1::ComputeSpec::SELECTIVE);
+    EXPECT_THAT(TensorSent(job), Each(kTokens * (forward + selective + backward) + kLoss));
+    job.mutable_compute()->set_recompute(v1::ComputeSpec::FULL);
+    EXPECT_THAT(TensorSent(job), Each(kTokens * (2 * forward + backward) + kLoss));
+  };
+  expect_sent(v1::ParallelismSpec::RING, kE * 4, kE * 8, kE * 4);
+  expect_sent(v1::ParallelismSpec::GATHER, kE * 4, kE * 8, kE * 4);
+  // Half of the tokens are of one rank.
+  const double heads = (kE + 2 * kA) * 4 / 2;
+  expect_sent(v1::ParallelismSpec::HEADS, heads, heads, kA * 4 / 2);
+  // Each of two ranks has the one key-value head.
+  spec.mutable_model()->mutable_transformer()->set_kv_heads(1);
+  expect_sent(v1::ParallelismSpec::RING, kE / 2 * 4, kE / 2 * 8, kE / 2 * 4);
+  expect_sent(v1::ParallelismSpec::HEADS, heads, heads, kA * 4 / 2);
+}
+
 TEST(TensorTrafficTest, NeighboursSumTheHeadsThatTheyShare) {
   std::vector<TensorSpec> tensors(1);
   tensors[0].name = "qkv";

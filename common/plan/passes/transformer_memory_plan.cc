@@ -72,9 +72,14 @@ Recompute ResolveRecompute(const v1::ComputeSpec& compute) {
 }
 
 ContextExchange ContextExchangeOf(const v1::JobSpec& spec) {
-  return spec.parallelism().context_exchange() == v1::ParallelismSpec::GATHER
-             ? ContextExchange::kGather
-             : ContextExchange::kRing;
+  switch (spec.parallelism().context_exchange()) {
+    case v1::ParallelismSpec::GATHER:
+      return ContextExchange::kGather;
+    case v1::ParallelismSpec::HEADS:
+      return ContextExchange::kHeads;
+    default:
+      return ContextExchange::kRing;
+  }
 }
 
 ActivationRequest ActivationRequestOf(const TransformerSize& size, uint64_t sequences,
@@ -108,8 +113,9 @@ uint64_t PlanTransformerScratch(const ModelSize& model, uint64_t sequences,
       std::any_of(model.chunks.begin(), model.chunks.end(), [&size](const UnitRange& units) {
         return units.end > 1 && units.first <= static_cast<int64_t>(size.layers);
       });
-  // Context ranks attend by chunks, two of which they have.
-  const uint64_t keys = size.context_ranks > 1 ? size.T / 2 : size.T;
+  // Context ranks attend by chunks, two of which they have, unless they share out heads.
+  const bool by_chunks = size.context_ranks > 1 && size.context_exchange != ContextExchange::kHeads;
+  const uint64_t keys = by_chunks ? size.T / 2 : size.context();
   const uint64_t floats = attends ? threads * head * 5 * (RoundUp(keys, 64) + 64) : 0;
   if (multiply_bf16 && compute.type() == v1::ComputeSpec::BF16) return floats * sizeof(float);
   const uint64_t packed = PlanPackedBytes(model, N);

@@ -84,12 +84,13 @@ void ContextPass::ForEachTurn(const void* qkv,
   const DType type = context_.type;
   void* here = arrays_.keys_values[0];
   void* coming = arrays_.keys_values[1];
-  Pack(qkv, A(), E(), here);
-  if (gathers()) group_.Gather(type, elements(), here, coming);
+  void* const own = gathers() ? At(type, here, group_.rank() * elements()) : here;
+  Pack(qkv, A(), E(), own);
+  if (gathers()) group_.Gather(type, elements(), own, here);
   for (int turn = 0; turn < group_.size(); ++turn) {
     const int source = SourceOfTurn(group_.size(), group_.rank(), turn);
     if (gathers()) {
-      compute({turn, source, At(type, coming, source * elements())});
+      compute({turn, source, At(type, here, source * elements())});
       continue;
     }
     const bool last = turn + 1 == group_.size();
@@ -143,13 +144,13 @@ void ContextPass::Forward(const AttentionArrays& arrays) const {
 void ContextPass::Backward(const AttentionGradientArrays& arrays) const {
   Ops& ops = context_.ops;
   const DType type = context_.type;
-  float* const own = arrays_.gradients[0];
+  float* const own = arrays_.gradients[0] + (gathers() ? group_.rank() * elements() : 0);
   float* const coming = arrays_.gradients[1];
   ops.AttentionDelta(shape_, rows_, type, arrays.out, arrays.dout, arrays_.delta);
   ops.Zero(N() * A(), arrays_.sums);
   ForEachTurn(arrays.qkv, [&](const Turn& turn) {
     float* sums = turn.number == 0 ? own : arrays_.gradients[2 + (turn.number - 1) % 2];
-    if (gathers()) sums = arrays_.gradients[1] + turn.source * elements();
+    if (gathers()) sums = arrays_.gradients[0] + turn.source * elements();
     ops.Zero(elements(), sums);
     ForEachPair(turn, [&](const AttentionShape& shape, const AttentionPart& part, int64_t query,
                           int64_t key) {
@@ -172,7 +173,7 @@ void ContextPass::Backward(const AttentionGradientArrays& arrays) const {
     group_.StartToPass(DType::kF32, elements(), sums, coming);
   });
   if (gathers()) {
-    group_.ScatterSums(DType::kF32, elements(), arrays_.gradients[1], own);
+    group_.ScatterSums(DType::kF32, elements(), arrays_.gradients[0], own);
   } else {
     group_.AwaitPassed();
     ops.Add(elements(), coming, own);

@@ -26,7 +26,8 @@ void ContextTokens::Take(const ContextGroup& group, const TokenRows& rows,
   rows_ = {.sequences = rows.sequences,
            .length = 2 * chunk,
            .share = {.whole = T, .half = chunk, .first = begins[0], .second = begins[1]},
-           .token_positions = positions_.data()};
+           .token_positions = positions_.data(),
+           .whole_positions = rows.token_positions};
 }
 
 }  // namespace muster

@@ -14,7 +14,7 @@ namespace muster {
 // and its position, which is that of its document or else that of its sequence. Used by one thread.
 class ContextTokens {
  public:
-  // Takes the rank's of `rows` whole sequences. `positions` are token_positions, or empty.
+  // Takes the rank's of `rows` whole sequences. `positions` are rows.token_positions, or empty.
   // REQUIRES: twice the ranks divide rows.length.
   void Take(const ContextGroup& group, const TokenRows& rows, absl::Span<const int32_t> tokens,
             absl::Span<const int32_t> labels, absl::Span<const int32_t> positions);

@@ -25,6 +25,8 @@ struct TokenRows {
   int64_t first_position = 0;
   // AttentionShape::token_positions, in the memory of the ops; null: sequences are one document.
   const int32_t* token_positions = nullptr;
+  // The same of whole sequences, where context ranks share them out.
+  const int32_t* whole_positions = nullptr;
 
   int64_t count() const { return sequences * length; }  // N
   int64_t whole_length() const { return share.whole > 0 ? share.whole : length; }

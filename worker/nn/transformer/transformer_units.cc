@@ -117,8 +117,8 @@ ResidualStream TransformerUnits::Forward(const TransformerPass& pass, int unit,
     return {.sum = stream};
   }
   if (unit < last_unit()) {
-    return block(unit).Forward(pass.context, *AttentionOf(pass), BlockWeightsOf(pass, unit), in,
-                               arrays.blocks[unit - 1], arrays.scratch);
+    return block(unit).Forward(pass.context, *AttentionOf(pass, unit), BlockWeightsOf(pass, unit),
+                               in, arrays.blocks[unit - 1], arrays.scratch);
   }
   head_.Forward(pass.context, HeadWeightsOf(pass), in, pass.loss, arrays.head,
                 arrays.scratch.gathered);
@@ -134,9 +134,13 @@ void TransformerUnits::SumLoss(const TransformerPass& pass) {
 }
 
 std::unique_ptr<const TrainedAttentionStep> TransformerUnits::AttentionOf(
-    const TransformerPass& pass) {
+    const TransformerPass& pass, int unit, HeadsInput input) {
   if (pass.context.context_group == nullptr) return std::make_unique<PlainAttentionStep>();
-  return std::make_unique<ContextAttentionStep>(pass.arrays.context);
+  const BlockActivations& activations = pass.arrays.blocks[unit - 1];
+  if (pass.context.context_exchange == ContextExchange::kHeads) {
+    return std::make_unique<HeadsAttentionStep>(activations, input);
+  }
+  return std::make_unique<ContextAttentionStep>(activations.context);
 }
 
 ResidualStream TransformerUnits::OutputGradient(const TransformerPass& pass, int unit) const {
@@ -189,7 +193,8 @@ ResidualStream TransformerUnits::BackwardInput(const TransformerPass& pass, int 
   }
   const BlockActivations& activations = arrays.blocks[unit - 1];
   const BlockWeights weights = BlockWeightsOf(pass, unit);
-  const std::unique_ptr<const TrainedAttentionStep> attention = AttentionOf(pass);
+  const std::unique_ptr<const TrainedAttentionStep> attention = AttentionOf(
+      pass, unit, recompute_ == Recompute::kSelective ? HeadsInput::kKept : HeadsInput::kExchanged);
   block(unit).RecomputeActivations(recompute_, context, *attention, weights, activations,
                                    arrays.scratch);
   block(unit).Backward(context, *attention, weights, activations,

@@ -9,6 +9,7 @@
 #include "worker/nn/model_parameters.h"
 #include "worker/nn/transformer/attention_step.h"
 #include "worker/nn/transformer/compute_context.h"
+#include "worker/nn/transformer/heads_attention.h"
 #include "worker/nn/transformer/language_head.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_block.h"
@@ -77,7 +78,8 @@ class TransformerUnits {
   void ZeroGradients(Ops& ops, int unit, GradientSpans gradients) const;
   // Makes the sums of the head those of all context ranks.
   static void SumLoss(const TransformerPass& pass);
-  static std::unique_ptr<const TrainedAttentionStep> AttentionOf(const TransformerPass& pass);
+  static std::unique_ptr<const TrainedAttentionStep> AttentionOf(
+      const TransformerPass& pass, int unit, HeadsInput input = HeadsInput::kExchanged);
   // Returns where backward leaves the gradients with regard to what the unit returned.
   ResidualStream OutputGradient(const TransformerPass& pass, int unit) const;
 
