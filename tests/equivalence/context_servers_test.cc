@@ -149,7 +149,7 @@ TEST_P(BothServedShapesTest, RecomputedActivationsEndInTheSameBits) {
 
 TEST_P(BothServedShapesTest, DocumentsThatShareSequencesTrainAsInOneProcess) {
   const TempFolder documents;
-  for (int i = 0; i < 80; ++i) {
+  for (int i = 0; i < 240; ++i) {
     documents.Write(absl::StrCat(1000 + i),
                     std::string("the fox number 3 jumps over 17 dogs").substr(i % 5, 1 + i % 17));
   }
@@ -168,7 +168,7 @@ TEST_P(BothServedShapesTest, DocumentsThatShareSequencesTrainAsInOneProcess) {
 // Padding has no labels, and context ranks have unequal numbers of them.
 TEST_P(BothServedShapesTest, PaddedDocumentsCountTheirTokens) {
   const TempFolder documents;
-  for (int i = 0; i < 80; ++i) {
+  for (int i = 0; i < 240; ++i) {
     documents.Write(absl::StrCat(1000 + i),
                     std::string("the fox number 3 jumps over 17 dogs").substr(0, 2 + i % 22));
   }
