@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/job/invalid.h"
-#include "common/job/job_road.h"
+#include "common/job/served_ranks_validator.h"
 #include "common/mesh/job_mesh.h"
 #include "proto/job.pb.h"
 
@@ -58,11 +58,7 @@ absl::Status ValidateContext(const v1::JobSpec& spec) {
                    "but only examples of model.transformer are sequences, which ranks can share "
                    "out: leave it out, and the workers share the examples instead");
   }
-  if (!TrainsByAllReduce(spec)) {
-    return Invalid(kContextField, ranks,
-                   "but update.dense is PARAMETER_SERVER, on which ranks have whole sequences in "
-                   "this version: take update.dense ALL_REDUCE");
-  }
+  MUSTER_RETURN_IF_ERROR(ValidateServedRanks(spec, kContextField, ranks));
   if (const uint32_t tokens = spec.model().transformer().context(); tokens % (2 * ranks) != 0) {
     return Invalid(kContextField, ranks,
                    absl::StrCat("but model.transformer.context is ", tokens,

@@ -34,6 +34,11 @@ v1::JobSpec ContextJob() {
   return spec;
 }
 
+void OnServers(v1::JobSpec& spec) {
+  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  spec.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
+}
+
 struct GoodContext {
   const char* name;
   std::function<void(v1::JobSpec&)> change;
@@ -72,6 +77,12 @@ INSTANTIATE_TEST_SUITE_P(
                     [](v1::JobSpec& s) { s.mutable_parallelism()->set_pipeline(2); }},
         GoodContext{"UnderZero",
                     [](v1::JobSpec& s) { s.mutable_parallelism()->mutable_zero()->set_stage(3); }},
+        GoodContext{"OnServers", OnServers},
+        GoodContext{"UnderStage3OnServers",
+                    [](v1::JobSpec& s) {
+                      OnServers(s);
+                      s.mutable_parallelism()->mutable_zero()->set_stage(3);
+                    }},
         GoodContext{"GoesOnWithWholeDataRanks", [](v1::JobSpec& s) { s.set_min_workers(2); }}),
     [](const auto& test) { return test.param.name; });
 
@@ -122,12 +133,25 @@ INSTANTIATE_TEST_SUITE_P(
             "TokensThatDoNotDivide",
             [](v1::JobSpec& s) { s.mutable_model()->mutable_transformer()->set_context(22); },
             AllOf(HasSubstr("parallelism.context is 2"), HasSubstr("that 4 divides"))},
-        BadContext{"Servers",
+        BadContext{"StaleParameters",
                    [](v1::JobSpec& s) {
-                     s.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
-                     s.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
+                     OnServers(s);
+                     s.mutable_update()->set_staleness_bound(1);
                    },
-                   HasSubstr("take update.dense ALL_REDUCE")},
+                   AllOf(HasSubstr("parallelism.context is 2; but the workers of a data rank"),
+                         HasSubstr("set update.staleness_bound 0"))},
+        BadContext{"UnlimitedStaleness",
+                   [](v1::JobSpec& s) {
+                     OnServers(s);
+                     s.mutable_update()->set_unlimited_staleness(true);
+                   },
+                   HasSubstr("without update.unlimited_staleness")},
+        BadContext{"RoundedPushes",
+                   [](v1::JobSpec& s) {
+                     OnServers(s);
+                     s.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+                   },
+                   AllOf(HasSubstr("update.wire is BF16"), HasSubstr("parallelism.context 2"))},
         BadContext{"HalfADataRank", [](v1::JobSpec& s) { s.set_min_workers(3); },
                    HasSubstr("take a multiple of 2")}),
     [](const auto& test) { return test.param.name; });

@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/invalid.h"
 #include "common/job/job_road.h"
+#include "common/job/served_ranks_validator.h"
 #include "common/step/stage_spec.h"
 #include "proto/job.pb.h"
 
@@ -129,19 +130,7 @@ absl::Status ValidateLayers(const v1::JobSpec& spec, const StageShape& shape) {
 // Checks what else the job wants of workers that hold some of the layers alone.
 absl::Status ValidateRest(const v1::JobSpec& spec) {
   const uint32_t stages = spec.parallelism().pipeline();
-  const v1::UpdateSpec& update = spec.update();
-  if (!TrainsByAllReduce(spec) && (update.unlimited_staleness() || update.staleness_bound() > 0)) {
-    return Invalid(kPipeline, stages,
-                   "but parameters may change between the stages of one step; set "
-                   "update.staleness_bound 0 without update.unlimited_staleness");
-  }
-  if (!TrainsByAllReduce(spec) && update.wire() != v1::UpdateSpec::WIRE_TYPE_UNSPECIFIED &&
-      update.wire() != v1::UpdateSpec::F32) {
-    return Invalid("update.wire", v1::UpdateSpec::WireType_Name(update.wire()),
-                   absl::StrCat("but update.dense is PARAMETER_SERVER and ", kPipeline, " ", stages,
-                                ", where what pushes round away is not kept: take update.wire F32, "
-                                "or update.dense ALL_REDUCE"));
-  }
+  MUSTER_RETURN_IF_ERROR(ValidateServedRanks(spec, kPipeline, stages));
   const uint32_t zero = spec.parallelism().zero().stage();
   if (zero == 3 && !TrainsByAllReduce(spec)) {
     return Invalid("parallelism.zero.stage", 3,

@@ -10,7 +10,7 @@
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "common/job/invalid.h"
-#include "common/job/job_road.h"
+#include "common/job/served_ranks_validator.h"
 #include "common/mesh/job_mesh.h"
 #include "proto/job.pb.h"
 
@@ -92,25 +92,6 @@ absl::Status ValidateModel(const v1::JobSpec& spec) {
   }
 }
 
-absl::Status ValidateRoad(const v1::JobSpec& spec) {
-  const uint32_t ranks = SizeAlong(Axis::kTensor, spec);
-  if (TrainsByAllReduce(spec)) return absl::OkStatus();
-  const v1::UpdateSpec& update = spec.update();
-  if (update.unlimited_staleness() || update.staleness_bound() > 0) {
-    return Invalid(kField, ranks,
-                   "but the ranks of a tensor group must read one version of the parameters: set "
-                   "update.staleness_bound 0 without update.unlimited_staleness");
-  }
-  if (update.wire() != v1::UpdateSpec::WIRE_TYPE_UNSPECIFIED &&
-      update.wire() != v1::UpdateSpec::F32) {
-    return Invalid("update.wire", v1::UpdateSpec::WireType_Name(update.wire()),
-                   absl::StrCat("but update.dense is PARAMETER_SERVER and ", kField, " ", ranks,
-                                ", where what pushes round away is not kept: take update.wire F32, "
-                                "or update.dense ALL_REDUCE"));
-  }
-  return absl::OkStatus();
-}
-
 // Checks how few workers the job may go on with: data ranks are there as a whole, or not at all.
 absl::Status ValidateMinWorkers(const v1::JobSpec& spec) {
   const uint32_t ranks = SizeAlong(Axis::kTensor, spec);
@@ -138,7 +119,7 @@ absl::Status ValidateTensor(const v1::JobSpec& spec) {
     return Invalid("parallelism.sequence", sequence,
                    "but only model.transformer has tokens to divide: leave it out");
   }
-  MUSTER_RETURN_IF_ERROR(ValidateRoad(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateServedRanks(spec, kField, SizeAlong(Axis::kTensor, spec)));
   return ValidateMinWorkers(spec);
 }
 

@@ -40,7 +40,7 @@ absl::Status ValidateSchema(const v1::TablesSchema& schema);
 // Returns the tables of a schema. REQUIRES: ValidateSchema(schema).ok().
 Tables TablesFromSchema(const v1::TablesSchema& schema);
 
-// Returns the mesh of the ranks that divide a model on servers, along kModelAxes. REQUIRES: as
+// Returns the mesh of the ranks that divide a model on servers, along kPartAxes. REQUIRES: as
 // above.
 Mesh MeshOf(const v1::TablesSchema& schema);
 

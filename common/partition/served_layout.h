@@ -28,7 +28,7 @@ namespace muster {
 // too. With 2 stages whose head is tied to the embedding, rank 0 owns the embedding,
 // and rank 1, which has the head, pulls it, too.
 struct ServedTensors {
-  // The mesh of the ranks, along kModelAxes.
+  // The mesh of the ranks, along kPartAxes.
   Mesh mesh;
   // The shares of rank 0, then those of rank 1, and so on (LocalTensors): of n tensors, rank r's
   // share of tensor i is number r · n + i. Of a single rank, the whole tensors.

@@ -59,7 +59,11 @@ TaskEnd TrainInRounds(uint32_t slot, ServedGroup& group, const absl::optional<De
     if (status.ok()) {
       DyingStrategy dying(group.strategy(), death);
       status = world.Train(
-          slot, {dying, {.tensor_group = group.tensor_group(), .stages = group.stage_group()}},
+          slot,
+          {dying,
+           {.tensor_group = group.tensor_group(),
+            .context_group = group.context_group(),
+            .stages = group.stage_group()}},
           coordinator);
       if (dying.died()) {
         meeting.Kill(slot);

@@ -40,6 +40,8 @@ constexpr Way kWays[] = {
     {.on_servers = true, .tensor = 1, .data = 2},
     {.on_servers = true, .tensor = 2, .data = 2},
     {.on_servers = true, .tensor = 4, .data = 1, .stage = 3},
+    {.on_servers = true, .tensor = 1, .data = 2, .context = 2},
+    {.on_servers = true, .tensor = 2, .data = 1, .stage = 3, .context = 2},
 };
 
 std::string WayName(const Way& way) {

@@ -152,7 +152,7 @@ class PeakMemoryTest : public ::testing::Test {
       EXPECT_LE(own, own_planned + MostAbovePlan(own)) << Compared(measured.bytes, plan);
       EXPECT_GE(own, own_planned - MostBelowPlan(own)) << Compared(measured.bytes, plan);
       // Memory of servers that the ranks of a model map is planned nowhere.
-      if (!TrainsByAllReduce(spec) && stages.size() * SizeAlong(Axis::kTensor, spec) > 1) continue;
+      if (!TrainsByAllReduce(spec) && SizeAlong(kModelAxes, spec) > 1) continue;
       const auto peak = static_cast<double>(measured.bytes);
       EXPECT_LE(peak, planned + MostAbovePlan(peak)) << Compared(measured.bytes, plan);
       EXPECT_GE(peak, planned - MostBelowPlan(peak)) << Compared(measured.bytes, plan);
@@ -249,6 +249,11 @@ TEST_F(PeakMemoryTest, OfTheStagesOfAPipelineOnServers) {
 
 TEST_F(PeakMemoryTest, OfTensorRanksOnServers) {
   ExpectAsPlanned(LargeTransformer(absl::StrCat("workers: 2 parallelism { tensor: 2 }", kServers)),
+                  kSettled);
+}
+
+TEST_F(PeakMemoryTest, OfContextRanksOnServers) {
+  ExpectAsPlanned(EvenTransformer(absl::StrCat("workers: 2 parallelism { context: 2 }", kServers)),
                   kSettled);
 }
 

@@ -65,13 +65,13 @@ ModelStage JobCalls::Stage(int stage) const { return StageOfJob(spec_, schema_, 
 absl::StatusOr<std::vector<TensorSpec>> JobCalls::TensorsOf(int rank) const {
   if (!served()) return LocalTensors(tensors_, division_, rank);
   const size_t n = served_->tensors.size() / served_->ranks();
-  const auto first = served_->tensors.begin() + static_cast<ptrdiff_t>(rank * n);
+  const auto first = served_->tensors.begin() + static_cast<ptrdiff_t>(PartOf(rank) * n);
   return std::vector<TensorSpec>(first, first + static_cast<ptrdiff_t>(n));
 }
 
 absl::StatusOr<DenseLayout> JobCalls::LayoutOf(int rank,
                                                absl::Span<const TensorSpec> tensors) const {
-  if (served()) return LayoutOfRank(*served_, rank);
+  if (served()) return LayoutOfRank(*served_, PartOf(rank));
   return LayoutOfLargeBlocks(tensors);
 }
 

@@ -60,6 +60,9 @@ class JobCalls {
   uint64_t MessageBytes(int unit, uint64_t examples, int position) const;
 
  private:
+  // Returns the position of a rank among those that divide the model on servers.
+  int PartOf(int rank) const { return division_.mesh.Position(rank, kPartAxes); }
+
   JobCalls(const v1::TablesSchema& schema, const v1::JobSpec& spec, CallRoad road);
 
   v1::TablesSchema schema_;

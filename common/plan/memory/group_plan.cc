@@ -1,5 +1,6 @@
 #include "common/plan/memory/group_plan.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 
@@ -65,7 +66,9 @@ std::vector<MemoryPart> PlanGroups(const v1::JobSpec& spec, const ModelSize& mod
   for (const int size : SharedGradientGroups(spec, model)) {
     add({.around = static_cast<uint64_t>(size) - 1});
   }
-  if (!TrainsByAllReduce(spec) && stages > 1) add(along(kModelAxes));
+  // On servers a data rank has a group of all its ranks, if none of these has them all.
+  const int of_layers = std::max(mesh.size(Axis::kTensor), mesh.size(kContext));
+  if (!TrainsByAllReduce(spec) && mesh.size(kModelAxes) > of_layers) add(along(kModelAxes));
   return {{.name = "groups of ranks", .bytes = groups * kGroupBytes},
           {.name = "rings to other ranks, if on one machine", .bytes = own_halves * kPairBytes / 2},
           {.name = "rings that other ranks have made, if on one machine",

@@ -128,5 +128,14 @@ TEST(GroupPlanTest, RanksOfAModelOnServersAreInGroups) {
             (Planned{6, 4 + 1.5 + 0.5 + 0.5 + 1 + 1 + 2.5, 1.5 + 0.5 + 0.5 + 0.5}));
 }
 
+TEST(GroupPlanTest, ContextRanksOnServersAreInGroups) {
+  v1::JobSpec spec = Gpt("workers: 8 parallelism { context: 2 }");
+  spec.clear_update();
+  // World and context group; with tensor ranks also theirs, the data group and the data rank's.
+  EXPECT_EQ(PlannedOf(spec), (Planned{2, (7 + 1) / 2.0, (7 + 1) / 2.0}));
+  spec.mutable_parallelism()->set_tensor(2);
+  EXPECT_EQ(PlannedOf(spec), (Planned{5, (7 + 1 + 1 + 3 + 3) / 2.0, (7 + 1 + 1 + 3 + 3) / 2.0}));
+}
+
 }  // namespace
 }  // namespace muster

@@ -1,4 +1,5 @@
-// Jobs whose slots are ranks of tensor groups: each pushes the blocks of its own rank.
+// Jobs whose slots are ranks of tensor groups, each of which pushes the blocks of its own rank, and
+// context ranks of these, which push them all.
 #include <cstdint>
 #include <vector>
 
@@ -132,6 +133,49 @@ TEST_F(PartitionTensorTest, NormsCountEachElementOnce) {
   }
   // The mean gradient is 2; then the norm of the sparse table.
   EXPECT_THAT(Do(TestClip(0, 0, std::nullopt)).doubles(), ElementsAre(16, 8, 16, 0));
+}
+
+// Two context ranks of two tensor ranks each are one data rank, whose examples the first ones tell.
+class PartitionContextTest : public PartitionTensorTest {
+ protected:
+  static v1::OpenTablesRequest OpenRequest() {
+    v1::OpenTablesRequest request = PartitionTensorTest::OpenRequest();
+    request.set_context_ranks(2);
+    return request;
+  }
+  void PushAndClose(uint32_t slot, uint64_t clock, float value) {
+    const uint64_t examples = slot < 2 ? 4 : 0;
+    Push(slot, clock, value, examples);
+    Close(slot, clock, examples);
+  }
+};
+
+TEST_F(PartitionContextTest, AClockIsOneUpdateOverTheContextRanks) {
+  for (const bool deterministic : {true, false}) {
+    v1::OpenTablesRequest request = OpenRequest();
+    request.mutable_update()->set_deterministic(deterministic);
+    Open(request);
+    for (const uint32_t slot : {3, 2, 1, 0}) PushAndClose(slot, 0, slot % 2 == 0 ? 2 : 8);
+    // 1 - 2 · 2 / 4 examples, and 1 - 2 · 8 / 4.
+    EXPECT_THAT(Pull(2, 1), ElementsAre(0, 0, 0, 0, 0, 0, -3, -3, -3, -3));
+  }
+}
+
+// The other context rank has died after its close on this partition alone.
+TEST_F(PartitionContextTest, ASlotThatRepeatsTheClockReadsItsValuesAgain) {
+  v1::OpenTablesRequest request = TestOpenRequest(2);
+  request.set_context_ranks(2);
+  Open(request);
+  for (uint32_t slot = 0; slot < 2; ++slot) {
+    v1::ExchangeRequest push = TestDensePush(slot, 0, 0, 2);
+    push.mutable_dense_push()->set_examples(slot == 0 ? 1 : 0);
+    Do(push, Floats(std::vector<float>(8, 1)));
+    v1::ExchangeRequest close = TestClose(slot, 0, 0);
+    close.mutable_close()->set_examples(slot == 0 ? 1 : 0);
+    Do(close);
+  }
+  EXPECT_THAT(Do(TestDensePull(0, 0, 0, 2)).floats(), Each(1));
+  EXPECT_THAT(Do(TestDensePull(0, 1, 0, 2)).floats(), Each(-1));
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ Payload DenseTable::Pull(uint32_t first, uint32_t count, Version version) {
 
 bool DenseTable::HasRoomFor(const Payload& gradient, Keeping keeping) const {
   if (keeping == Keeping::kImpossible) return false;
-  return tables_->data_ranks() == 1 || kept_bytes_ + gradient.size() <= kKeptGradientBytes;
+  return tables_->pushers() == 1 || kept_bytes_ + gradient.size() <= kKeptGradientBytes;
 }
 
 void DenseTable::Add(uint32_t block, const Payload& gradient, Keeping keeping) {
@@ -132,23 +132,23 @@ absl::Span<const float> DenseTable::Values(uint32_t block, Sum& sum) {
   return {sum.values.get(), blocks_[block].weights.size()};
 }
 
-void DenseTable::Accumulate(uint32_t block, uint32_t data_rank, Payload gradient, Keeping keeping) {
+void DenseTable::Accumulate(uint32_t block, uint32_t pusher, Payload gradient, Keeping keeping) {
   if (tables_->order() == SummationOrder::kArrival) {
     Add(block, gradient, keeping);
     return;
   }
   if (tables_->pushes_of_block() > 1) {
-    const absl::optional<Payload> all = AddMicroBatch(block, data_rank, gradient);
-    if (all.has_value()) AddInTurn(block, data_rank, *all, Keeping::kScarce);
+    const absl::optional<Payload> all = AddMicroBatch(block, pusher, gradient);
+    if (all.has_value()) AddInTurn(block, pusher, *all, Keeping::kScarce);
     return;
   }
-  AddInTurn(block, data_rank, std::move(gradient), keeping);
+  AddInTurn(block, pusher, std::move(gradient), keeping);
 }
 
-absl::optional<Payload> DenseTable::AddMicroBatch(uint32_t block, uint32_t data_rank,
+absl::optional<Payload> DenseTable::AddMicroBatch(uint32_t block, uint32_t pusher,
                                                   const Payload& gradient) {
   const size_t size = blocks_[block].weights.size();
-  Sum::Unfinished& sum = sums_[block].unfinished[data_rank];
+  Sum::Unfinished& sum = sums_[block].unfinished[pusher];
   if (sum.values == nullptr) {
     sum.values = pool_->Take(size);
     gradient.CopyTo(sum.values.get());
@@ -157,24 +157,24 @@ absl::optional<Payload> DenseTable::AddMicroBatch(uint32_t block, uint32_t data_
   }
   if (++sum.micro_batches < tables_->pushes_of_block()) return absl::nullopt;
   const std::shared_ptr<float> values = std::move(sum.values);
-  sums_[block].unfinished.erase(data_rank);
+  sums_[block].unfinished.erase(pusher);
   const Payload::Span span(reinterpret_cast<const std::byte*>(values.get()), size * sizeof(float));
   return Payload({span}, values);
 }
 
-void DenseTable::AddInTurn(uint32_t block, uint32_t data_rank, Payload gradient, Keeping keeping) {
+void DenseTable::AddInTurn(uint32_t block, uint32_t pusher, Payload gradient, Keeping keeping) {
   Sum& sum = sums_[block];
-  if (data_rank != sum.next_rank) {
+  if (pusher != sum.next_rank) {
     if (keeping == Keeping::kFree) {
-      sum.early.emplace(data_rank, Contribution{std::move(gradient), 0, keeping});
+      sum.early.emplace(pusher, Contribution{std::move(gradient), 0, keeping});
     } else if (HasRoomFor(gradient, keeping)) {
       kept_bytes_ += gradient.size();
-      sum.early.emplace(data_rank, Contribution{gradient, gradient.size(), keeping});
+      sum.early.emplace(pusher, Contribution{gradient, gradient.size(), keeping});
     } else {
       const std::shared_ptr<float> copy = pool_->Take(blocks_[block].weights.size());
       gradient.CopyTo(copy.get());
       const Payload::Span span(reinterpret_cast<const std::byte*>(copy.get()), gradient.size());
-      sum.early.emplace(data_rank, Contribution{Payload({span}, copy), 0, Keeping::kScarce});
+      sum.early.emplace(pusher, Contribution{Payload({span}, copy), 0, Keeping::kScarce});
     }
     return;
   }

@@ -70,11 +70,11 @@ class DenseTable {
   // Says whether a gradient can be kept as it came: kScarce, in memory that the next gradients
   // need; kFree, in memory that nobody misses; kImpossible, since the sender reuses the memory.
   enum class Keeping { kScarce, kFree, kImpossible };
-  // Adds a data rank's gradient to a block's sum; once per clock or, if slots push micro-batches,
+  // Adds a pusher's gradient to a block's sum; once per clock or, if slots push micro-batches,
   // once per micro-batch, in order. REQUIRES: the gradient is as long as the weights.
-  void Accumulate(uint32_t block, uint32_t data_rank, Payload gradient,
+  void Accumulate(uint32_t block, uint32_t pusher, Payload gradient,
                   Keeping keeping = Keeping::kScarce);
-  // Adds the gradients that wait for their data rank's turn. REQUIRES: the clock is closed.
+  // Adds the gradients that wait for their pusher's turn. REQUIRES: the clock is closed.
   void FinishSums();
   // Returns the squared norm of a block's sum; 0 when nothing was added. REQUIRES: FinishSums.
   double SquaredNormOfSum(uint32_t block);
@@ -112,10 +112,10 @@ class DenseTable {
     std::vector<Contribution> kept;
     // Null until something is added that is not kept.
     std::shared_ptr<float> values;
-    // The first data rank that has not been added, and contributions of later ones that came early.
+    // The first pusher that has not been added, and contributions of later ones that came early.
     uint32_t next_rank = 0;
     std::map<uint32_t, Contribution> early;
-    // The sum and the number of a data rank's micro-batches so far; used in slot order only.
+    // The sum and the number of a pusher's micro-batches so far; used in slot order only.
     struct Unfinished {
       std::shared_ptr<float> values;
       uint32_t micro_batches = 0;
@@ -126,12 +126,11 @@ class DenseTable {
   };
 
   void Add(uint32_t block, const Payload& gradient, Keeping keeping);
-  // Adds a data rank's next micro-batch to those before it. Returns the sum, in the table's own
+  // Adds a pusher's next micro-batch to those before it. Returns the sum, in the table's own
   // memory, once all micro-batches are in; nothing before.
-  absl::optional<Payload> AddMicroBatch(uint32_t block, uint32_t data_rank,
-                                        const Payload& gradient);
-  // Accumulates in slot order. `gradient` is all that the data rank adds in the clock.
-  void AddInTurn(uint32_t block, uint32_t data_rank, Payload gradient, Keeping keeping);
+  absl::optional<Payload> AddMicroBatch(uint32_t block, uint32_t pusher, const Payload& gradient);
+  // Accumulates in slot order. `gradient` is all that the pusher adds in the clock.
+  void AddInTurn(uint32_t block, uint32_t pusher, Payload gradient, Keeping keeping);
   // Turns what is kept into values.
   void AddKept(uint32_t block, Sum& sum);
   // Returns the bytes that a sum takes of the server's memory and of scarce memory.

@@ -17,10 +17,26 @@ namespace {
 // A slot has a ledger of its own in every partition; more than these would be a mistake.
 constexpr uint32_t kMostSlots = 1 << 16;
 
-// Returns the mesh of the slots, of which data ranks left over are none. REQUIRES: ValidateSchema.
+uint32_t ContextRanks(const v1::OpenTablesRequest& request) {
+  return std::max(1u, request.context_ranks());
+}
+
+// Returns the mesh of the slots. REQUIRES: ValidateSlots.
 Mesh MeshOfSlots(const v1::OpenTablesRequest& request) {
-  const Mesh model = MeshOf(request.schema());
-  return model.WithCopies(std::max(1, static_cast<int>(request.slots()) / model.world_size()));
+  const Mesh parts = MeshOf(request.schema());
+  const uint32_t context = ContextRanks(request);
+  const uint32_t data = request.slots() / (parts.world_size() * context);
+  return parts.WithCopies(static_cast<int>(data), static_cast<int>(context));
+}
+
+// Checks that the slots are whole data ranks. REQUIRES: ValidateSchema.
+absl::Status ValidateSlots(const v1::OpenTablesRequest& request) {
+  const uint64_t ranks = uint64_t{ContextRanks(request)} * MeshOf(request.schema()).world_size();
+  if (request.slots() % ranks == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("slots is ", request.slots(), ", which ", ranks,
+                   ", schema.pipeline times context_ranks times schema.tensor_ranks, does not "
+                   "divide: each data rank has that many slots"));
 }
 
 absl::Status ValidateUpdate(const v1::OpenTablesRequest& request) {
@@ -44,8 +60,8 @@ absl::Status ValidateUpdate(const v1::OpenTablesRequest& request) {
   }
   if (!synchronous && MeshOfSlots(request).size(kModelAxes) > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "schema.tensor_ranks is ", request.schema().tensor_ranks(), " and schema.pipeline ",
-        request.schema().pipeline(),
+        "schema.tensor_ranks is ", request.schema().tensor_ranks(), ", schema.pipeline ",
+        request.schema().pipeline(), " and context_ranks ", request.context_ranks(),
         ", but ranks that compute one model need staleness_bound 0: with another bound, they read "
         "different versions of the parameters"));
   }
@@ -70,12 +86,7 @@ absl::Status ValidateRequest(const v1::OpenTablesRequest& request) {
         absl::StrCat("slot is ", request.slot(), ", but the job has ", request.slots(), " slots"));
   }
   MUSTER_RETURN_IF_ERROR(ValidateSchema(request.schema()));
-  if (const uint32_t ranks = MeshOfSlots(request).size(kModelAxes); request.slots() % ranks != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("slots is ", request.slots(), ", which ", ranks,
-                     ", schema.pipeline times schema.tensor_ranks, does not divide: each data rank "
-                     "has that many slots"));
-  }
+  MUSTER_RETURN_IF_ERROR(ValidateSlots(request));
   MUSTER_RETURN_IF_ERROR(ValidateUpdate(request));
   std::vector<bool> seen(request.schema().partitions());
   for (const v1::PartitionTerm& term : request.partitions()) {
@@ -98,10 +109,12 @@ uint64_t RequestFingerprint(const v1::OpenTablesRequest& request) {
   std::string text = absl::StrCat(request.slots(), "/", update.staleness_bound(), "/",
                                   update.unlimited_staleness(), "/", update.deterministic(), "/",
                                   static_cast<int>(update.durability()));
-  // Stored fingerprints of jobs without micro-batches do not have this field.
+  // Stored fingerprints of jobs without micro-batches, or without context ranks, do not have these
+  // fields.
   if (request.pushed_micro_batches() > 0) {
     absl::StrAppend(&text, "/", request.pushed_micro_batches());
   }
+  if (ContextRanks(request) > 1) absl::StrAppend(&text, "/context ", request.context_ranks());
   return Fingerprint(text, SchemaFingerprint(request.schema()));
 }
 
@@ -141,7 +154,7 @@ uint64_t JobTables::generation() const { return request_->generation(); }
 uint32_t JobTables::slots() const { return request_->slots(); }
 std::vector<uint32_t> JobTables::OwnersOf(uint32_t partition) const {
   std::vector<uint32_t> owners;
-  const int ranks = mesh_.size(kModelAxes);
+  const int ranks = mesh_.size(kPartAxes);
   if (ranks == 1) return owners;
   for (const uint32_t id : layout_.partition_blocks(partition)) {
     owners.push_back(OwnerOf(layout_.blocks()[id], tables_.tensors.size() / ranks));
@@ -185,10 +198,11 @@ uint64_t JobTables::PredictedDenseBytes(uint32_t partition) const {
   for (uint32_t id : layout_.partition_blocks(partition)) {
     const uint64_t elements = layout_.blocks()[id].elements();
     // Counts weights; under BSP also sums; previous weights, if they are kept; in slot order also,
-    // for each data rank except one, a gradient that waits for its turn or its other micro-batches.
+    // for each pusher but one, a gradient that waits for its turn or its other
+    // micro-batches.
     uint64_t arrays = policy_.synchronous() ? 2 : 1;
     if (keeps_previous()) ++arrays;
-    if (order_ == SummationOrder::kSlot) arrays += data_ranks() - 1;
+    if (order_ == SummationOrder::kSlot) arrays += pushers() - 1;
     bytes += (arrays * elements + dense_optimizer_->state_floats(elements)) * sizeof(float);
   }
   return bytes;

@@ -25,8 +25,8 @@ class OpenTablesRequest;
 enum class SummationOrder {
   // Order of arrival.
   kArrival,
-  // Order of data ranks; early gradients wait. If slots push micro-batches, a slot's are first
-  // summed in order. Gives the same bits from run to run.
+  // Order of data ranks, and of the context ranks of each; early gradients wait. If slots push
+  // micro-batches, a slot's are first summed in order. Gives the same bits from run to run.
   kSlot,
 };
 
@@ -44,16 +44,16 @@ class JobTables {
   const std::string& job_id() const;
   uint64_t generation() const;
   uint32_t slots() const;
-  // Returns the mesh of the slots. Each rank of the model pushes the blocks that it owns
+  // Returns the mesh of the slots. Each rank that divides the model pushes the blocks that it owns
   // (ServedTensors).
   const Mesh& mesh() const { return mesh_; }
-  uint32_t RankOf(uint32_t slot) const {
-    return mesh_.Position(static_cast<int>(slot), kModelAxes);
+  uint32_t RankOf(uint32_t slot) const { return mesh_.Position(static_cast<int>(slot), kPartAxes); }
+  // Return a slot's position among the slots that push the same blocks, each its own part of the
+  // gradient, and the number of these: one for each context rank of each data rank.
+  uint32_t PusherOf(uint32_t slot) const {
+    return mesh_.Position(static_cast<int>(slot), kGradientAxes);
   }
-  uint32_t DataRankOf(uint32_t slot) const {
-    return mesh_.Position(static_cast<int>(slot), kDataAxes);
-  }
-  uint32_t data_ranks() const { return mesh_.size(kDataAxes); }
+  uint32_t pushers() const { return mesh_.size(kGradientAxes); }
   // Returns the ranks that own the partition's blocks, in order; none if there is one rank.
   std::vector<uint32_t> OwnersOf(uint32_t partition) const;
   uint32_t partitions() const { return layout_.partitions(); }

@@ -48,6 +48,15 @@ TEST(JobTablesTest, NamesTheFieldThatIsWrong) {
   request = TestOpenRequest(3);
   request.mutable_schema()->set_tensor_ranks(2);
   EXPECT_THAT(Refusal(request), HasSubstr("slots is 3"));
+  request = TestOpenRequest(6);
+  request.mutable_schema()->set_tensor_ranks(2);
+  for (const uint32_t ranks : {2u, ~0u}) {
+    request.set_context_ranks(ranks);
+    EXPECT_THAT(Refusal(request), HasSubstr("slots is 6"));
+  }
+  request.set_context_ranks(3);
+  request.mutable_update()->set_staleness_bound(1);
+  EXPECT_THAT(Refusal(request), HasSubstr("context_ranks 3"));
   request = TestOpenRequest(2);
   request.add_partitions()->set_partition(0);
   EXPECT_THAT(Refusal(request), HasSubstr("partition 0 twice"));
@@ -81,6 +90,15 @@ TEST(JobTablesTest, PredictsTheDenseBytes) {
   EXPECT_EQ((*JobTables::Create(request))->PredictedDenseBytes(0), 3 * 32u);
 }
 
+// Values before the last step are kept, and in slot order each slot has a gradient that waits.
+TEST(JobTablesTest, PredictsTheDenseBytesOfContextRanks) {
+  v1::OpenTablesRequest request = TestOpenRequest(4);
+  request.set_context_ranks(2);
+  EXPECT_EQ((*JobTables::Create(request))->PredictedDenseBytes(0), 3 * 32u);
+  request.mutable_update()->set_deterministic(true);
+  EXPECT_EQ((*JobTables::Create(request))->PredictedDenseBytes(0), 6 * 32u);
+}
+
 TEST(JobTablesTest, TheFingerprintCoversWhatMustBeEqual) {
   const v1::OpenTablesRequest request = TestOpenRequest(2);
   const uint64_t fingerprint = (*JobTables::Create(request))->fingerprint();
@@ -92,6 +110,11 @@ TEST(JobTablesTest, TheFingerprintCoversWhatMustBeEqual) {
   EXPECT_NE((*JobTables::Create(other))->fingerprint(), fingerprint);
   other = request;
   other.set_pushed_micro_batches(1);
+  EXPECT_NE((*JobTables::Create(other))->fingerprint(), fingerprint);
+  other = request;
+  other.set_context_ranks(1);
+  EXPECT_EQ((*JobTables::Create(other))->fingerprint(), fingerprint);
+  other.set_context_ranks(2);
   EXPECT_NE((*JobTables::Create(other))->fingerprint(), fingerprint);
   other = request;
   other.mutable_schema()->set_seed(8);

@@ -66,7 +66,7 @@ void TableUpdater::PushDense(const AdmittedCall& call) {
                                              bytes(block, 1)),
                      type, pool_);
     if (synchronous) {
-      dense.Accumulate(block, job_.DataRankOf(request.slot()), std::move(gradient), keeping);
+      dense.Accumulate(block, job_.PusherOf(request.slot()), std::move(gradient), keeping);
     } else {
       dense.Update(block, gradient, step, call.lsn);
     }
@@ -98,7 +98,7 @@ absl::Status TableUpdater::PushSparse(const AdmittedCall& call, uint64_t complet
 
 uint64_t TableUpdater::ExamplesOf(uint32_t block, uint64_t closed) const {
   // Slots without dense gradients (`no_dense`) count by their closes alone.
-  const uint64_t all = uint64_t{job_.data_ranks()} * job_.pushes_of_block();
+  const uint64_t all = uint64_t{job_.pushers()} * job_.pushes_of_block();
   return pushed_[block].pushes == all ? pushed_[block].examples : closed;
 }
 

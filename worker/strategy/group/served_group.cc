@@ -1,14 +1,29 @@
 #include "worker/strategy/group/served_group.h"
 
+#include <memory>
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/base/work.h"
 #include "common/mesh/job_mesh.h"
+#include "common/mesh/mesh.h"
 #include "common/partition/schema.h"
 #include "worker/strategy/blocked_time.h"
 #include "worker/strategy/group/exchange/array_calls.h"
 
 namespace muster {
+namespace {
+
+// Returns the axes of a group of the whole data rank. It has one of its own unless all its ranks
+// are of one tensor group or context group (PlanGroups in common/plan/memory/group_plan.h).
+Axes AxesOfDataRank(const Mesh& mesh) {
+  for (const Axes axes : {Axes(Axis::kTensor), kContext}) {
+    if (mesh.size(axes) == mesh.size(kModelAxes)) return axes;
+  }
+  return kModelAxes;
+}
+
+}  // namespace
 
 ServedGroup::ServedGroup(const v1::TaskOrder& order, const v1::TablesSchema& schema,
                          const Options& options, ShardRouterDependencies routing)
@@ -23,10 +38,9 @@ absl::Status ServedGroup::Join(std::unique_ptr<Communicator> communicator,
   const int slot = static_cast<int>(order_.slot());
   const MeshPosition share(mesh, slot, kStateAxes);
   MUSTER_ASSIGN_OR_RETURN(const Tables tables, LocalTables(schema_, share));
-  MUSTER_ASSIGN_OR_RETURN(groups_,
-                          RankGroups::Create(std::move(communicator), share, tables.tensors));
-  // For what the ranks of the data rank agree on.
-  if (mesh.size(Axis::kPipeline) > 1) MUSTER_RETURN_IF_ERROR(groups_->Make(kModelAxes));
+  MUSTER_ASSIGN_OR_RETURN(groups_, RankGroups::Create(std::move(communicator), share,
+                                                      tables.tensors, mesh.size(kContext)));
+  if (AxesOfDataRank(mesh) == kModelAxes) MUSTER_RETURN_IF_ERROR(groups_->Make(kModelAxes));
   TensorRanks::Options peers;
   peers.divides_tokens = DividesTokens(order_.spec());
   peers.timeout = options_.timeout;
@@ -36,6 +50,13 @@ absl::Status ServedGroup::Join(std::unique_ptr<Communicator> communicator,
   };
   MUSTER_ASSIGN_OR_RETURN(
       tensor_ranks_, TensorRanks::Create(groups_->Others(Axis::kTensor), tables.tensors, peers));
+  if (Communicator* const sharing = groups_->Others(kContext); sharing != nullptr) {
+    context_group_ =
+        std::make_unique<CommunicatorContextGroup>(*sharing, options_.timeout, [this](Work& work) {
+          const BlockedTime blocked(*routing_.clock, exposed_seconds_);
+          return WaitForever(work);
+        });
+  }
   if (Communicator* const stages = groups_->tied_group(); stages != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(tied_sums_,
                             TiedSums::Create(*stages, tables.tensors, options_.timeout));
@@ -64,6 +85,7 @@ void ServedGroup::Leave() {
   if (strategy_ != nullptr && strategy_->closed().has_value()) clock_ = strategy_->closed();
   tied_sums_.reset();
   strategy_.reset();
+  context_group_.reset();
   tensor_ranks_.reset();
   groups_.reset();
 }
@@ -78,7 +100,7 @@ std::vector<const FlightRecorder*> ServedGroup::recorders() const {
 
 absl::StatusOr<uint64_t> ServedGroup::Begin(uint64_t closed) {
   MUSTER_ASSIGN_OR_RETURN(const uint64_t first, Least("first clock", closed));
-  tensor_uncounted_ = TensorTraffic();
+  layers_uncounted_ = LayerTraffic();
   stages_formed_ = groups_->traffic(Axis::kPipeline);
   return first;
 }
@@ -88,10 +110,9 @@ absl::StatusOr<uint64_t> ServedGroup::Least(absl::string_view what, uint64_t val
   int64_t least = static_cast<int64_t>(value);
   CollectiveCall call = Sum(absl::MakeSpan(&least, 1), options_.timeout, what);
   call.reduction = Reduction::kMin;
-  const CollectiveTraffic before = TensorTraffic();
-  const bool stages = groups_->mesh().size(Axis::kPipeline) > 1;
-  MUSTER_RETURN_IF_ERROR(groups_->Group(stages ? kModelAxes : Axis::kTensor).Run(call));
-  Add(Since(before, TensorTraffic()), tensor_uncounted_.sent, tensor_uncounted_.received);
+  const CollectiveTraffic before = LayerTraffic();
+  MUSTER_RETURN_IF_ERROR(groups_->Group(AxesOfDataRank(groups_->mesh())).Run(call));
+  Add(Since(before, LayerTraffic()), layers_uncounted_.sent, layers_uncounted_.received);
   return static_cast<uint64_t>(least);
 }
 
@@ -111,12 +132,14 @@ absl::Status ServedGroup::AwaitLent() {
   return tied_sums_->AwaitSent();
 }
 
-CollectiveTraffic ServedGroup::TensorTraffic() const {
-  return tensor_ranks_ == nullptr ? CollectiveTraffic() : tensor_ranks_->traffic();
+CollectiveTraffic ServedGroup::LayerTraffic() const {
+  CollectiveTraffic sum = groups_->traffic(kContext);
+  if (tensor_ranks_ != nullptr) Add(tensor_ranks_->traffic(), sum.sent, sum.received);
+  return sum;
 }
 
 void ServedGroup::AddTo(StrategyCounters& counters) const {
-  Add(Since(tensor_uncounted_, TensorTraffic()), counters.tensor_bytes_sent,
+  Add(Since(layers_uncounted_, LayerTraffic()), counters.tensor_bytes_sent,
       counters.tensor_bytes_received);
   Add(Since(stages_formed_, groups_->traffic(Axis::kPipeline)), counters.stage_bytes_sent,
       counters.stage_bytes_received);

@@ -15,6 +15,8 @@
 #include "common/base/clock.h"
 #include "proto/cluster_service.pb.h"
 #include "worker/collectives/communicator.h"
+#include "worker/nn/context_group.h"
+#include "worker/parallel/communicator_context_group.h"
 #include "worker/strategy/group/exchange/rank_groups.h"
 #include "worker/strategy/group/gradients/tensor_ranks.h"
 #include "worker/strategy/group/gradients/tied_sums.h"
@@ -30,7 +32,7 @@ class TaskOrder;
 }  // namespace v1
 
 // A slot of a job whose parameters are on servers, and which several ranks compute together, as
-// tensor ranks, stages or both: the slot's strategy, and the groups of its data rank.
+// tensor ranks, context ranks or stages: the slot's strategy, and the groups of its data rank.
 // The slot holds nothing that others lack, so any group of ranks will do. In each it opens the
 // tables again, as a task does that takes a slot over, and begins where its data rank begins.
 //
@@ -68,14 +70,13 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
 
   // Returns the strategy. REQUIRES: a group is joined. It lives until Leave.
   Strategy& strategy() { return *strategy_; }
-  // Return the ranks that divide the slot's layers with it, and the communicator of the stages;
-  // null if it is alone there. REQUIRES and lifetime as above.
+  // Return the ranks that divide the slot's layers with it, those that share out its sequences, and
+  // the communicator of the stages; null if it is alone there. REQUIRES and lifetime as above.
   TensorGroup* tensor_group() {
     return tensor_ranks_ == nullptr ? nullptr : &tensor_ranks_->group();
   }
+  ContextGroup* context_group() { return context_group_.get(); }
   Communicator* stage_group() { return groups_->Others(Axis::kPipeline); }
-  // Returns null: on servers no ranks share out sequences (common/job/context_validator.h).
-  ContextGroup* context_group() { return nullptr; }
 
   // Ends the strategy's waits for servers, now and until Leave; a no-op if no group is joined. For
   // any thread.
@@ -89,9 +90,9 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
   absl::Status AwaitLent() override;
   void AddTo(StrategyCounters& counters) const override;
 
-  // Returns what the rank has moved in the tensor group and in groups of ranks that have the same
-  // tensors.
-  CollectiveTraffic TensorTraffic() const;
+  // Returns what the rank has moved in the context group, the tensor group and groups of ranks that
+  // have the same tensors.
+  CollectiveTraffic LayerTraffic() const;
 
   // Expects state on servers once this task has seen it there.
   v1::TaskOrder order_;
@@ -104,11 +105,12 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
   double exposed_seconds_ = 0;
   // Traffic before Begin, and by which ranks have agreed on something since: it is none of the
   // model's.
-  CollectiveTraffic tensor_uncounted_;
+  CollectiveTraffic layers_uncounted_;
   CollectiveTraffic stages_formed_;
   // Null unless a group is joined, and where they are not needed.
   std::unique_ptr<RankGroups> groups_;
   std::unique_ptr<TensorRanks> tensor_ranks_;
+  std::unique_ptr<CommunicatorContextGroup> context_group_;
   std::unique_ptr<ParameterServerStrategy> strategy_;
   // May have lent the strategy's gradients, so it ends before.
   std::unique_ptr<TiedSums> tied_sums_;

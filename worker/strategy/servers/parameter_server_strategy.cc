@@ -46,6 +46,9 @@ v1::OpenTablesRequest TablesOf(const v1::TaskOrder& order, const v1::TablesSchem
   if (HoldsUnitsInFlight(order.spec())) {
     request.set_pushed_micro_batches(std::max(1u, order.spec().micro_batches()));
   }
+  if (const uint32_t ranks = SizeAlong(kContext, order.spec()); ranks > 1) {
+    request.set_context_ranks(ranks);
+  }
   return request;
 }
 
@@ -60,6 +63,11 @@ v1::ExchangeRequest At(uint64_t clock) {
   v1::ExchangeRequest request;
   request.set_clock(clock);
   return request;
+}
+
+// Returns whether the slot is the first one along the axes.
+bool IsFirst(const v1::TaskOrder& order, Axes axes) {
+  return MeshOf(order.spec()).Position(static_cast<int>(order.slot()), axes) == 0;
 }
 
 // Returns, by partition, whether a slot pushes any block there.
@@ -80,7 +88,7 @@ absl::StatusOr<std::unique_ptr<ParameterServerStrategy>> ParameterServerStrategy
   MUSTER_ASSIGN_OR_RETURN(const DType wire, WireDType(order.spec().update().wire()));
   MUSTER_ASSIGN_OR_RETURN(Share share, ShareOf(order, schema));
   if (wire != DType::kF32) {
-    if (HoldsUnitsInFlight(order.spec()) || share.joined.has_value()) {
+    if (HoldsUnitsInFlight(order.spec()) || SizeAlong(kModelAxes, order.spec()) > 1) {
       return absl::InvalidArgumentError(
           "under ZeRO stage 3, and where several ranks compute the model, gradients are pushed as "
           "f32, since a worker has no memory for what all its pushes have rounded away");
@@ -99,9 +107,8 @@ absl::StatusOr<ParameterServerStrategy::Share> ParameterServerStrategy::ShareOf(
   MUSTER_ASSIGN_OR_RETURN(ServedTensors served, ServedFromSchema(schema));
   const Mesh mesh = MeshOf(order.spec());
   const int slot = static_cast<int>(order.slot());
-  const int rank = mesh.Position(slot, kModelAxes);
-  Share share{.rank = rank,
-              .tables = TablesFromSchema(schema),
+  const int rank = mesh.Position(slot, kPartAxes);
+  Share share{.tables = TablesFromSchema(schema),
               .layout = LayoutOfRank(served, rank),
               .joined = absl::nullopt};
   for (int stage = 0; stage < mesh.Position(slot, Axis::kPipeline); ++stage) {
@@ -118,7 +125,8 @@ ParameterServerStrategy::ParameterServerStrategy(Share share, const v1::TaskOrde
                                                  const v1::TablesSchema& schema,
                                                  const Options& options,
                                                  ShardRouterDependencies dependencies)
-    : rank_(share.rank),
+    : pushes_examples_(IsFirst(order, kContext)),
+      closes_examples_(IsFirst(order, kModelAxes)),
       first_unit_(share.first_unit),
       tables_(std::move(share.tables)),
       layout_(std::move(share.layout)),
@@ -347,6 +355,7 @@ absl::Status ParameterServerStrategy::Push(int unit) {
     contribution.micro_batch = micro_batches_ - 1;
     contribution.examples = micro_batch_examples_;
   }
+  if (!pushes_examples_) contribution.examples = 0;
   return pushes_.Push(unit, contribution);
 }
 
@@ -364,7 +373,7 @@ absl::Status ParameterServerStrategy::EndStep() {
   for (uint32_t partition = 0; partition < layout_.partitions(); ++partition) {
     v1::ExchangeRequest request = At(clock_);
     v1::CloseClock* close = request.mutable_close();
-    close->set_examples(left_out_ || rank_ > 0 ? 0 : examples_);
+    close->set_examples(closes_examples_ && !left_out_ ? examples_ : 0);
     for (uint32_t count : rows_.chunks(partition)) close->add_sparse_chunks(count);
     close->set_no_dense(!pushes_to_[partition]);
     loss_scale_.AddTo(*close);

@@ -58,11 +58,14 @@ class TaskOrder;
 // stochastically (row_groups.h); what is pulled is rounded to the nearest by the server, whose
 // tables and sums stay f32.
 //
-// Where several ranks compute the model (TablesSchema::tensor_ranks and pipeline), each slot pulls
-// the shares of its rank, and pushes those that no lower rank has, with gradients that its peers
-// have added up (data_rank_peers.h). Examples count on the first rank alone. The ranks of a group
-// begin at the same clock: the least that any of them has not closed everywhere. Those that have
-// closed it repeat it for the others; servers have their pushes already.
+// Where several ranks compute the model, each slot pulls the shares of its rank
+// (TablesSchema::tensor_ranks and pipeline), and pushes those that no lower rank has, with
+// gradients that its peers have added up (data_rank_peers.h). Context ranks have all shares of
+// their rank, and each pushes what its own tokens come to, which servers add as they add data
+// ranks' gradients. Examples count on the first rank alone, in pushes on the first context rank.
+// The ranks of a group begin at the same clock: the least that any of them has not closed
+// everywhere. Those that have closed it repeat it for the others; servers have their pushes
+// already.
 //
 // Messages carry 1 to 4 MiB. BSP, SSP and ASP are all the same here: servers answer a pull when its
 // clock is reached. A schema without dense tensors makes it the sparse half of a hybrid job.
@@ -149,8 +152,7 @@ class ParameterServerStrategy final : public Strategy {
 
   // A slot's share of the job's tables.
   struct Share {
-    // One of the ranks that divide the model, and the first unit that it computes.
-    int rank = 0;
+    // The first unit that the slot computes.
     int first_unit = 0;
     Tables tables;
     DenseLayout layout;
@@ -185,7 +187,9 @@ class ParameterServerStrategy final : public Strategy {
   // Waits for an answer, and counts the time.
   absl::Status Await(const Handle& operation);
 
-  const int rank_;
+  // The examples of what the slot pushes count; those of the clocks that it closes do.
+  const bool pushes_examples_;
+  const bool closes_examples_;
   const int first_unit_;
   const Tables tables_;
   const DenseLayout layout_;

@@ -176,7 +176,7 @@ absl::Status AdmissionChecks::CheckDensePush(AdmittedCall& call) {
     if (ledger_.Pushes(request.slot(), block)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "block ", block, " is pushed by slots of another rank of the model, not by those of ",
-        job_.RankOf(request.slot()), " of ", job_.mesh().size(kModelAxes)));
+        job_.RankOf(request.slot()), " of ", job_.mesh().size(kPartAxes)));
   }
   if (push.micro_batch() >= job_.pushes_of_block()) {
     return absl::InvalidArgumentError(absl::StrCat("micro_batch is ", push.micro_batch(),

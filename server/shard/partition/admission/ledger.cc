@@ -10,7 +10,7 @@
 namespace muster {
 
 Ledger::Ledger(const Shape& shape, uint64_t start)
-    : shape_(shape), pushes_(shape.mesh.size(kModelAxes)), slots_(shape.mesh.world_size()) {
+    : shape_(shape), pushes_(shape.mesh.size(kPartAxes)), slots_(shape.mesh.world_size()) {
   for (uint32_t block = 0; block < shape.dense_blocks; ++block) {
     pushes_[shape.owners.empty() ? 0 : shape.owners[block]] += shape.micro_batches;
   }
@@ -27,7 +27,7 @@ uint64_t Ledger::PredictedBytes(const Shape& shape) {
   constexpr uint64_t kAllocation = 32;
   const uint64_t block_bytes = uint64_t{shape.dense_blocks} * sizeof(uint32_t);
   const uint64_t chunk_bytes = uint64_t{shape.sparse_tables} * sizeof(std::set<uint32_t>);
-  const auto ranks = static_cast<uint64_t>(shape.mesh.size(kModelAxes));
+  const auto ranks = static_cast<uint64_t>(shape.mesh.size(kPartAxes));
   const uint64_t owner_bytes = ranks == 1 ? 0 : block_bytes;
   return shape.mesh.world_size() * (sizeof(Slot) + block_bytes + chunk_bytes + 2 * kAllocation) +
          owner_bytes + ranks * sizeof(uint64_t) + 2 * kAllocation;

@@ -42,7 +42,7 @@ class Ledger {
     std::vector<uint32_t> owners;
 
     uint32_t RankOf(uint32_t slot) const {
-      return static_cast<uint32_t>(mesh.Position(static_cast<int>(slot), kModelAxes));
+      return static_cast<uint32_t>(mesh.Position(static_cast<int>(slot), kPartAxes));
     }
   };
 
