@@ -117,6 +117,7 @@ DevicePassMemory PlanDevicePasses(const DeviceExtents& extents, std::byte* base)
   }
   cursor.TakeRecord(passes.sums);
   cursor.TakeRecord(passes.evaluation_sums);
+  if (r.context_ranks > 1) cursor.TakeRecord(passes.sums_of_ranks);
   if (extents.rotary > 0) cursor.Take(extents.rotary, passes.rotary);
   int64_t logit_rows = 1;
   for (const TransformerArrays& arrays : passes.sets[0].arrays) {

@@ -156,6 +156,8 @@ struct DevicePassMemory {
   // Of training's passes since they were last taken, and of an evaluation's.
   HeadSums* sums = nullptr;
   HeadSums* evaluation_sums = nullptr;
+  // Of either, over all context ranks; null: there are none.
+  HeadSums* sums_of_ranks = nullptr;
   float* rotary = nullptr;  // [context, D]; null without rotary positions
   DeviceScratch scratch;
   DeviceMemoryBytes bytes;
