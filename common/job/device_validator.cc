@@ -33,6 +33,7 @@ std::vector<Refusal> OnServers(const v1::JobSpec& spec) {
   };
   return {over(1, "parallelism.pipeline", parallelism.pipeline()),
           over(1, "parallelism.tensor", parallelism.tensor()),
+          over(1, "parallelism.context", parallelism.context()),
           over(0, "parallelism.zero.stage", parallelism.zero().stage())};
 }
 
@@ -54,10 +55,6 @@ std::vector<Refusal> Resident(const v1::JobSpec& spec) {
        v1::UpdateSpec::WireType_Name(update.wire()),
        "but compute.device is CUDA with update.dense ALL_REDUCE, where gradients travel as F32; "
        "leave it out"},
-      {spec.parallelism().context() > 1, "parallelism.context",
-       absl::StrCat(spec.parallelism().context()),
-       "but compute.device is CUDA, on which ranks have whole sequences in this version: leave it "
-       "out, or take compute.device CPU"},
       {zero.offload() == v1::ZeroSpec::OPTIMIZER_STATE, "parallelism.zero.offload",
        v1::ZeroSpec::Offload_Name(zero.offload()),
        "but compute.device is CUDA, and devices hold optimizer state in their own memory: leave it "

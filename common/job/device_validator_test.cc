@@ -82,6 +82,10 @@ INSTANTIATE_TEST_SUITE_P(
                [](v1::JobSpec& s) { OnDevicesWithServers(s).set_tensor(2); },
                HasSubstr("parallelism.tensor is 2; but compute.device is CUDA and update.dense "
                          "PARAMETER_SERVER")},
+        BadJob{"ContextRanksOnServers",
+               [](v1::JobSpec& s) { OnDevicesWithServers(s).set_context(2); },
+               HasSubstr("parallelism.context is 2; but compute.device is CUDA and update.dense "
+                         "PARAMETER_SERVER")},
         BadJob{"StagesOnServers", [](v1::JobSpec& s) { OnDevicesWithServers(s).set_pipeline(2); },
                HasSubstr("parallelism.pipeline is 2; but compute.device is CUDA and update.dense "
                          "PARAMETER_SERVER")}),
@@ -100,6 +104,10 @@ TEST(DeviceValidatorTest, TakesWhatDevicesDo) {
   expect_taken([](v1::ParallelismSpec& parallelism) {
     parallelism.set_tensor(2);
     parallelism.mutable_zero()->set_stage(1);
+  });
+  expect_taken([](v1::ParallelismSpec& parallelism) {
+    parallelism.set_context(2);
+    parallelism.mutable_zero()->set_stage(2);
   });
   v1::JobSpec on_servers = SmallJob();
   OnDevicesWithServers(on_servers);

@@ -37,6 +37,7 @@
 #include "worker/device/passes/device_passes.h"
 #include "worker/device/weights/copying_strategy.h"
 #include "worker/device/weights/device_shard.h"
+#include "worker/nn/context_group.h"
 #include "worker/nn/tensor_group.h"
 #include "worker/runtime/device/device_engine.h"
 #include "worker/runtime/device/device_job.h"
@@ -90,6 +91,7 @@ struct Rank {
   DevicePasses& passes;
   Strategy& strategy;
   TensorGroup* tensor_group = nullptr;
+  ContextGroup* context_group = nullptr;
   absl::optional<ModelStage> stage = absl::nullopt;
   Communicator* stages = nullptr;
   int number = 0;
@@ -108,17 +110,11 @@ class DeviceJob : public ::testing::Test {
                    .value();
   }
 
-  int tensor_ranks() const { return static_cast<int>(SizeAlong(Axis::kTensor, spec_)); }
-  // The ranks of a pipeline's stage, or all.
-  int ranks_of_stage() const {
-    return static_cast<int>(spec_.workers() / SizeAlong(Axis::kPipeline, spec_));
-  }
-
   // Returns what a rank has of the tensors.
   std::vector<TensorSpec> TensorsOf(int rank) const {
     return LocalTensors(job_->model->description().tensors,
                         DivisionOf(*job_->schema, MeshOf(spec_)),
-                        rank / ranks_of_stage() * tensor_ranks() + rank % tensor_ranks())
+                        MeshOf(spec_).Position(rank, kPartAxes))
         .value();
   }
 
@@ -132,8 +128,8 @@ class DeviceJob : public ::testing::Test {
     PoisoningStrategy poisoning(rank.strategy, tensors, std::make_unique<DeviceMemory>(rank.passes),
                                 rank.stages == nullptr ? PoisoningStrategy::Passes::kOneAfterAnother
                                                        : PoisoningStrategy::Passes::kAlternate);
-    Train({rank.options, rank.passes, poisoning, rank.tensor_group, rank.stage, rank.stages,
-           rank.number},
+    Train({rank.options, rank.passes, poisoning, rank.tensor_group, rank.context_group, rank.stage,
+           rank.stages, rank.number},
           trained);
   }
 
@@ -143,12 +139,13 @@ class DeviceJob : public ::testing::Test {
                                          {.passes = rank.passes,
                                           .strategy = rank.strategy,
                                           .tensor_group = rank.tensor_group,
+                                          .context_group = rank.context_group,
                                           .stage = rank.stage,
                                           .stages = rank.stages});
     ASSERT_TRUE(engine.ok()) << engine.status();
     const uint64_t steps = spec_.stop().steps();
     MicroBatchReader reader(*job_->dataset, *sampler_,
-                            rank.number % ranks_of_stage() / tensor_ranks(),
+                            MeshOf(spec_).Position(rank.number, kDataAxes),
                             {.start_clock = 0, .end_clock = steps}, clock_);
     Batch held_out;
     // At most as many sequences as a rank's micro-batch has.
@@ -221,8 +218,8 @@ class DeviceJob : public ::testing::Test {
     auto options =
         ResidentDeviceOptionsFor(spec_, job_->dataset->info(), *job_->schema, /*device=*/0);
     ASSERT_TRUE(options.ok()) << options.status();
-    const ModelStage stage =
-        StageOfJob(spec_, *job_->schema, job_->model->description().units, rank / ranks_of_stage());
+    const ModelStage stage = StageOfJob(spec_, *job_->schema, job_->model->description().units,
+                                        MeshOf(spec_).Position(rank, Axis::kPipeline));
     TakeStage(stage, options->compute);
     MemoryStorage storage;
     ShardedDependencies dependencies;
@@ -233,8 +230,8 @@ class DeviceJob : public ::testing::Test {
         [](Communicator& host) { return host.Split(0, host.rank()); }, std::move(dependencies));
     ASSERT_TRUE(strategy.ok()) << strategy.status();
     ASSERT_EQ((*strategy)->Join(std::move(communicator), absl::nullopt), absl::OkStatus());
-    Train({*options, *strategy->passes(), **strategy, (*strategy)->tensor_group(), stage,
-           (*strategy)->stage_group(), rank},
+    Train({*options, *strategy->passes(), **strategy, (*strategy)->tensor_group(),
+           (*strategy)->context_group(), stage, (*strategy)->stage_group(), rank},
           poisoned, trained);
     trained.counters = (*strategy)->counters();
   }
@@ -373,7 +370,7 @@ class DeviceMeshTest : public DeviceJob {
     TrainedValues joined;
     for (const TensorSpec& tensor : whole) joined.values[tensor.name].resize(tensor.elements());
     for (int rank = 0; rank < static_cast<int>(trained.size()); ++rank) {
-      if (rank % ranks_of_stage() >= tensor_ranks()) continue;
+      if (MeshOf(spec_).Position(rank, kPartAxes.Others()) != 0) continue;
       const std::vector<TensorSpec> local = TensorsOf(rank);
       for (size_t t = 0; t < whole.size(); ++t) {
         if (local[t].elements() == 0) continue;
@@ -432,7 +429,7 @@ class DeviceMeshTest : public DeviceJob {
     const std::vector<Trained> trained = TrainReplicas(/*poisoned=*/false);
     // Replicas have the same bits.
     for (size_t rank = 0; rank < trained.size(); ++rank) {
-      const size_t first = rank / ranks_of_stage() * ranks_of_stage() + rank % tensor_ranks();
+      const int first = MeshOf(spec_).Move(static_cast<int>(rank), kPartAxes.Others(), 0);
       EXPECT_EQ(trained[rank].weights, trained[first].weights);
     }
     ExpectClose(Joined(trained), expected, 1e-5);
@@ -481,6 +478,13 @@ TEST_F(DeviceMeshTest, StagesTrainAsOneProcessOnEveryMesh) {
 TEST_F(DeviceMeshTest, StagesTrainAsOneProcessOnEveryMeshExhaustive) {
   ExpectMeshes(TensorShape::kGpt2, {kGpipe, kZeroBubble});
   ExpectMeshes(TensorShape::kLlama, {kTwoStages, kSlicedGradients, kInterleaved});
+}
+
+TEST_F(DeviceMeshTest, ContextRanksTrainAsOneProcessAndSendWhatIsPredicted) {
+  const v1::JobSpec spec = Job(TensorShape::kLlama, /*steps=*/4);
+  ExpectResults(InContext(OnMesh(spec, /*tensor=*/1, /*data=*/2, /*stage=*/1), /*context=*/2,
+                          v1::ParallelismSpec::RING),
+                TrainLocally(spec));
 }
 
 TEST_F(DeviceMeshTest, FiftyStepsEndWhereOneProcessDoes) {

@@ -58,13 +58,12 @@ TaskEnd TrainInRounds(uint32_t slot, ServedGroup& group, const absl::optional<De
     absl::Status status = group.Join(std::move(place->communicator), place->source);
     if (status.ok()) {
       DyingStrategy dying(group.strategy(), death);
-      status = world.Train(
-          slot,
-          {dying,
-           {.tensor_group = group.tensor_group(),
-            .context_group = group.context_group(),
-            .stages = group.stage_group()}},
-          coordinator);
+      status = world.Train(slot,
+                           {dying,
+                            {.tensor_group = group.tensor_group(),
+                             .context_group = group.context_group(),
+                             .stages = group.stage_group()}},
+                           coordinator);
       if (dying.died()) {
         meeting.Kill(slot);
         groups.EndRound();

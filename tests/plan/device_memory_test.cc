@@ -84,8 +84,7 @@ void ExpectTheEnginesMemory(const v1::JobSpec& spec, int stage, const MemoryPlan
   if (ZeroStage(spec) > 0) {
     // This is what the strategy does.
     options->compute.shard =
-        PlanDeviceShard(spec, SizeAlong(Axis::kShard, spec), tensors, options->compute.type)
-            .value();
+        PlanDeviceShard(spec, SizeAlong(kShardAxes, spec), tensors, options->compute.type).value();
   }
   const DeviceMemoryBytes taken = PlanDeviceMemory(DeviceExtentsOf(
       options->shape, DeviceParameters::Create(options->shape, tensors).value(), options->compute));
@@ -165,6 +164,29 @@ TEST(DeviceMemoryTest, ThePlanOfATensorRankIsWhatTheEngineTakes) {
               absl::StrCat(compute, "update { dense: ALL_REDUCE } workers: 8 batch_size: 13 ",
                            "parallelism { ", tensor, " zero { stage: ", stage, " } }"));
         }
+      }
+    }
+  }
+}
+
+TEST(DeviceMemoryTest, ThePlanOfAContextRankIsWhatTheEngineTakes) {
+  const std::vector<std::string> transformers = {
+      "layers: 2 width: 48 heads: 4 context: 24 vocabulary: 256 pad_vocabulary_to: 12",
+      "layers: 3 width: 64 heads: 4 kv_heads: 2 context: 16 norm: RMS_NORM positions: ROTARY "
+      "activation: SWIGLU no_biases: true separate_head: true feed_forward: 72",
+  };
+  for (const std::string& transformer : transformers) {
+    for (const std::string compute :
+         {"compute { device: CUDA type: F32 } ",
+          "compute { device: CUDA type: BF16 recompute: SELECTIVE } "}) {
+      for (const std::string mesh :
+           {"context: 2", "context: 4 context_exchange: GATHER zero { stage: 3 }",
+            "context: 2 tensor: 2 context_exchange: HEADS zero { stage: 1 }",
+            "context: 2 pipeline: 2"}) {
+        ExpectTheEnginesMemory(
+            transformer,
+            absl::StrCat(compute, "update { dense: ALL_REDUCE } workers: 8 batch_size: 13 ",
+                         "micro_batches: 2 parallelism { ", mesh, " }"));
       }
     }
   }

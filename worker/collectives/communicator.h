@@ -62,7 +62,7 @@ class Communicator {
   // the other, and receive then, wait for ever. So messages that ranks exchange at one time are
   // started by one call on each; and those of a later call may wait for all of an earlier one. A
   // message that is wrong in itself is refused alone. Unless a communicator says otherwise, Start
-  // does not make messages wait for one another. REQUIRES: sends and receives alone.
+  // does not make messages wait for one another. REQUIRES: sends and receives alone, or one call.
   virtual std::vector<std::shared_ptr<Work>> StartMessages(
       absl::Span<const CollectiveCall> messages) {
     std::vector<std::shared_ptr<Work>> works;

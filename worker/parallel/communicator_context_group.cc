@@ -34,13 +34,17 @@ void CommunicatorContextGroup::StartToPass(DType type, int64_t elements, const v
   CollectiveCall receive = CallOf(Collective::kReceive, type, elements, "from context rank");
   receive.out = theirs;
   receive.root = (rank() + size() - 1) % size();
-  under_way_.push_back(communicator_.StartMessages({send, receive}));
+  under_way_.push_back(start_(communicator_, {send, receive}));
 }
 
 void CommunicatorContextGroup::AwaitPassed() {
   if (under_way_.empty()) return;
   const Passing passing = std::move(under_way_.front());
   under_way_.pop_front();
+  Await(passing);
+}
+
+void CommunicatorContextGroup::Await(const Passing& passing) {
   for (const std::shared_ptr<Work>& work : passing) {
     const absl::Status ended = wait_(*work);
     if (status_.ok()) status_ = ended;
@@ -48,8 +52,7 @@ void CommunicatorContextGroup::AwaitPassed() {
 }
 
 void CommunicatorContextGroup::Run(const CollectiveCall& call) {
-  if (!status_.ok()) return;
-  status_ = wait_(*communicator_.Start(call));
+  if (status_.ok()) Await(start_(communicator_, {call}));
 }
 
 void CommunicatorContextGroup::Gather(DType type, int64_t elements, const void* mine, void* all) {

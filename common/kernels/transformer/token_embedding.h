@@ -9,7 +9,8 @@ namespace muster {
 struct TokenEmbeddingShape {
   // B · T.
   int64_t rows = 0;
-  // T: row r is at position first_position + r % context of its sequence, or token_positions[r].
+  // T, of whole sequences: row r is at position first_position + r % context of its sequence, or
+  // token_positions[r].
   int64_t context = 0;
   int64_t first_position = 0;
   // C.

@@ -105,18 +105,21 @@ DevicePassMemory PlanDevicePasses(const DeviceExtents& extents, std::byte* base)
   passes.bytes.scratch = extents.activation_stashes * bytes.scratch;
   passes.sets.resize(extents.activation_stashes);
   cursor.Count(passes.bytes.scratch);
+  const bool shares_heads = r.context_ranks > 1 && r.context_exchange == ContextExchange::kHeads;
   for (DeviceActivationStash& set : passes.sets) {
     std::byte* const memory = cursor.Skip(bytes.total());
     for (const ActivationLayout& layout : layouts) set.arrays.push_back(layout.Bind(memory));
     cursor.Take(r.N, set.batch.tokens);
     cursor.Take(r.N, set.batch.labels);
     cursor.Take(r.N, set.batch.positions);
+    if (shares_heads) cursor.Take(r.context_ranks * r.N, set.batch.whole_positions);
     cursor.Take(TokenOrderSize(r.N), set.batch.token_order);
     cursor.Take(TokenOrderSize(r.N), set.batch.position_order);
     cursor.TakeRecord(set.batch.record);
   }
   cursor.TakeRecord(passes.sums);
   cursor.TakeRecord(passes.evaluation_sums);
+  if (r.context_ranks > 1) cursor.TakeRecord(passes.sums_of_ranks);
   if (extents.rotary > 0) cursor.Take(extents.rotary, passes.rotary);
   int64_t logit_rows = 1;
   for (const TransformerArrays& arrays : passes.sets[0].arrays) {

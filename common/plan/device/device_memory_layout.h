@@ -88,9 +88,11 @@ struct DeviceBatchArrays {
   int32_t* tokens = nullptr;  // [N]
   int32_t* labels = nullptr;  // [N]
   // Used where documents share sequences (TokenRows::token_positions).
-  int32_t* positions = nullptr;       // [N]
-  int32_t* token_order = nullptr;     // [TokenOrderSize(N)]
-  int32_t* position_order = nullptr;  // [TokenOrderSize(N)]
+  int32_t* positions = nullptr;  // [N]
+  // TokenRows::whole_positions, if context ranks share out heads.
+  int32_t* whole_positions = nullptr;  // [c N]
+  int32_t* token_order = nullptr;      // [TokenOrderSize(N)]
+  int32_t* position_order = nullptr;   // [TokenOrderSize(N)]
   DeviceBatchRecord* record = nullptr;
 };
 
@@ -156,6 +158,8 @@ struct DevicePassMemory {
   // Of training's passes since they were last taken, and of an evaluation's.
   HeadSums* sums = nullptr;
   HeadSums* evaluation_sums = nullptr;
+  // Of either, over all context ranks; null: there are none.
+  HeadSums* sums_of_ranks = nullptr;
   float* rotary = nullptr;  // [context, D]; null without rotary positions
   DeviceScratch scratch;
   DeviceMemoryBytes bytes;

@@ -12,9 +12,9 @@ namespace muster {
 namespace {
 
 // Returns the number of a rank's groups with communicators on its device: all data ranks or its
-// shard group, its shard's replicas, its tensor group, and those of this group that have a
-// key-value head in common, if some but not all have; its stage group, and the stages that have
-// the embedding in common.
+// shard group, its shard's replicas, its context group, its tensor group, and those of this group
+// that have a key-value head in common, if some but not all have; its stage group, and the stages
+// that have the embedding in common.
 uint64_t NcclGroups(const v1::JobSpec& spec, const ModelSize& model) {
   const uint32_t shards = SizeAlong(kShardAxes, spec);
   const uint32_t kv_heads = spec.model().transformer().kv_heads();
@@ -23,6 +23,7 @@ uint64_t NcclGroups(const v1::JobSpec& spec, const ModelSize& model) {
   if (TrainsByAllReduce(spec) && SizeAlong(kGradientAxes, spec) > 1) {
     groups += shards > 1 && SizeAlong(kCopyAxes, spec) > 1 ? 2 : 1;
   }
+  if (SizeAlong(kContext, spec) > 1) ++groups;
   if (SizeAlong(Axis::kPipeline, spec) > 1) ++groups;
   if (std::any_of(model.tensors.begin(), model.tensors.end(),
                   [](const TensorSpec& tensor) { return tensor.stages > 1; })) {

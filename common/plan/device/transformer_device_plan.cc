@@ -49,7 +49,7 @@ DeviceMemoryBytes PlanDeviceBytes(const v1::JobSpec& spec, const ModelSize& mode
   extents.messages = stage.messages;
   extents.parameters = FlatElements(model);
   if (spec.model().transformer().positions() == v1::TransformerSpec::ROTARY) {
-    extents.rotary = size.T * size.head_dim();
+    extents.rotary = size.context() * size.head_dim();
   }
   extents.optimizer_here = spec.update().dense() == v1::UpdateSpec::ALL_REDUCE;
   if (ZeroStage(spec) > 0) {

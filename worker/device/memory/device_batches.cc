@@ -5,10 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "common/base/status_macros.h"
 #include "common/kernels/device/device_embedding.h"
-#include "worker/nn/transformer/transformer_backend.h"
 
 namespace muster {
 namespace {
@@ -27,7 +25,7 @@ DeviceBatches::DeviceBatches(const TransformerShape& shape, const TokenRows& mos
     : most_(most),
       arrays_(arrays),
       learned_positions_(shape.positions == TransformerShape::Positions::kLearned),
-      token_counts_(std::max(shape.vocabulary, most.length)) {}
+      token_counts_(std::max(shape.vocabulary, shape.context)) {}
 
 absl::StatusOr<std::unique_ptr<DeviceBatches>> DeviceBatches::Create(
     const TransformerShape& shape, const TokenRows& most, const DeviceBatchArrays& arrays) {
@@ -47,8 +45,10 @@ std::byte* DeviceBatches::At(const Place& place, const void* array) const {
   return place.memory.data() + OffsetOf(array, arrays_);
 }
 
-absl::StatusOr<TokenRows> DeviceBatches::Take(const Batch& batch) {
-  const TokenRows rows = RowsOf(batch);
+absl::StatusOr<TokenRows> DeviceBatches::Take(const TokenArrays& batch) {
+  TokenRows rows = batch.rows;
+  const int32_t* const positions = std::exchange(rows.token_positions, nullptr);
+  const int32_t* const whole = std::exchange(rows.whole_positions, nullptr);
   if (rows.sequences > most_.sequences || rows.length > most_.length) {
     return absl::InvalidArgumentError(absl::StrCat("A batch has ", rows.sequences, " sequences of ",
                                                    rows.length, " tokens; room is for at most ",
@@ -68,9 +68,13 @@ absl::StatusOr<TokenRows> DeviceBatches::Take(const Batch& batch) {
                     static_cast<size_t>(TokenOrderSize(values.size()))});
   };
   fill_order(batch.tokens, arrays_.token_order);
-  if (batch.positions.empty()) return rows;
-  std::memcpy(At(place, arrays_.positions), batch.positions.data(), bytes);
-  if (learned_positions_) fill_order(batch.positions, arrays_.position_order);
+  if (whole != nullptr && arrays_.whole_positions != nullptr) {
+    std::memcpy(At(place, arrays_.whole_positions), whole,
+                rows.sequences * rows.whole_length() * sizeof(int32_t));
+  }
+  if (positions == nullptr) return rows;
+  std::memcpy(At(place, arrays_.positions), positions, bytes);
+  if (learned_positions_) fill_order({positions, batch.tokens.size()}, arrays_.position_order);
   return rows;
 }
 

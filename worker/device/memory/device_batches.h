@@ -7,10 +7,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/device/device.h"
 #include "common/kernels/transformer/op_arrays.h"
 #include "common/plan/device/device_memory_layout.h"
-#include "worker/data/batch.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_shape.h"
 
@@ -21,6 +21,14 @@ struct DeviceBatchRecord {
   DropoutClock clock;
   // LayerContext::loss_scale.
   float loss_scale = 1;
+};
+
+// The tokens of a micro-batch, or a context rank's share of them, on the host.
+struct TokenArrays {
+  // Positions are on the host, too; null: none.
+  TokenRows rows;
+  absl::Span<const int32_t> tokens;  // [N]
+  absl::Span<const int32_t> labels;  // [N]
 };
 
 // Brings batches to the device by pinned memory: several places in turn, so that the host prepares
@@ -34,9 +42,9 @@ class DeviceBatches {
                                                                const TokenRows& most,
                                                                const DeviceBatchArrays& arrays);
 
-  // Takes a batch that fits the model, and returns its rows. InvalidArgument: there are more
-  // sequences or tokens than in the largest micro-batch; says what.
-  absl::StatusOr<TokenRows> Take(const Batch& batch);
+  // Takes a batch that fits the model, and returns its rows, without positions. InvalidArgument:
+  // there are more sequences or tokens than in the largest micro-batch; says what.
+  absl::StatusOr<TokenRows> Take(const TokenArrays& batch);
 
   // Queues the copy of the batch that was taken last. REQUIRES: at least one sequence; once a
   // batch.

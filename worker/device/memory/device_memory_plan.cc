@@ -22,6 +22,8 @@ ActivationRequest DeviceActivations(const TransformerShape& shape,
       ActivationRequestOf(ShapeOfRank(shape, options.mesh), options.type, options.recompute);
   activations.tensor_ranks = options.mesh.size(Axis::kTensor);
   activations.sequence_parallel = options.sequence_parallel;
+  activations.context_ranks = options.mesh.size(kContext);
+  activations.context_exchange = options.context_exchange;
   SetUnits(shape.layers, options.chunks[0], activations);
   activations.split_backward = options.split_backward;
   activations.placement = kOnDevice;

@@ -33,13 +33,14 @@ struct DeviceComputeOptions {
   // f32.
   DType type = DType::kBf16;
   Recompute recompute = Recompute::kNone;
-  // The largest micro-batch.
+  // The largest micro-batch, of whole sequences.
   int64_t sequences = 0;
   int64_t length = 0;
   // The mesh of the ranks that compute the transformer together, and whether those of a layer share
   // out rows where no rank needs all of them.
   Mesh mesh;
   bool sequence_parallel = false;
+  ContextExchange context_exchange = ContextExchange::kRing;
   // The shape of a stage: the units of each of its chunks, the micro-batches of one
   // chunk that may be between forward and backward, whether they have backward in two actions, and
   // the messages of other stages, and to them, that there is memory for.
@@ -51,7 +52,10 @@ struct DeviceComputeOptions {
   // What the rank has of parameters that its shard group divides; absent: it has all of them.
   absl::optional<DeviceShardExtents> shard;
 
-  TokenRows rows() const { return {.sequences = sequences, .length = length}; }
+  // Returns the rows that the rank has of the largest micro-batch.
+  TokenRows rows() const {
+    return {.sequences = sequences, .length = length / mesh.size(kContext)};
+  }
   // Returns the units of each kind of arrays: of each chunk, and of several chunks from the first's
   // first to the last's last, which an evaluation's pass runs, except those of other stages
   // between.

@@ -8,6 +8,8 @@
 #include "absl/types/optional.h"
 #include "common/base/status_macros.h"
 #include "common/kernels/transformer/head_sums.h"
+#include "worker/nn/context_group.h"
+#include "worker/nn/transformer/context_tokens.h"
 
 namespace muster {
 namespace {
@@ -19,8 +21,11 @@ uint64_t NameOf(const UnitCall& call) {
 
 class DeviceMicroBatch final : public TransformerMicroBatch {
  public:
-  DeviceMicroBatch(DevicePasses& passes, int last_unit)
-      : passes_(passes), last_unit_(last_unit), pass_(passes.NextSet()) {}
+  DeviceMicroBatch(DevicePasses& passes, int last_unit, ContextGroup* context_group)
+      : passes_(passes),
+        last_unit_(last_unit),
+        context_group_(context_group),
+        pass_(passes.NextSet()) {}
 
   absl::Status Load(const Batch& batch) override {
     if (split_backward && !passes_.splits_backward()) {
@@ -39,13 +44,17 @@ class DeviceMicroBatch final : public TransformerMicroBatch {
     // Calls that were put off ask for their arrays when they are queued.
     if (arrays_ != *arrays) passes_.stream();
     arrays_ = *arrays;
-    MUSTER_ASSIGN_OR_RETURN(rows_, passes_.Take(batch));
-    if (!batch.positions.empty()) rows_.token_positions = passes_.set(pass_).batch.positions;
+    const TokenArrays own = TokensOf(batch);
+    MUSTER_ASSIGN_OR_RETURN(rows_, passes_.Take(own));
+    const DeviceBatchArrays& batch_arrays = passes_.set(pass_).batch;
+    if (own.rows.token_positions != nullptr) rows_.token_positions = batch_arrays.positions;
+    if (own.rows.whole_positions != nullptr) rows_.whole_positions = batch_arrays.whole_positions;
     return absl::OkStatus();
   }
 
   void Begin(const LayerContext& context) override {
     kind_ = context.pass;
+    group_ = context.context_group;
     passes_.Begin(
         rows_, {.clock = {context.clock, context.first_example}, .loss_scale = context.loss_scale},
         kind_, pass_);
@@ -85,27 +94,43 @@ class DeviceMicroBatch final : public TransformerMicroBatch {
   }
 
  private:
+  // Returns this rank's tokens of the batch.
+  TokenArrays TokensOf(const Batch& batch) {
+    TokenRows whole = RowsOf(batch);
+    if (!batch.positions.empty()) whole.token_positions = batch.positions.data();
+    if (context_group_ == nullptr) return {whole, batch.tokens, batch.labels};
+    own_.Take(*context_group_, whole, batch.tokens, batch.labels, batch.positions);
+    return {own_.rows(), own_.tokens(), own_.labels()};
+  }
+
   Body ThenQueueSums(Body body) const {
-    return [&passes = passes_, kind = kind_, body = std::move(body)](const ResidualStream& in) {
+    // The group is the pass's, which makes no calls while passes warm up.
+    return [&passes = passes_, kind = kind_, group = group_,
+            body = std::move(body)](const ResidualStream& in) {
       const ResidualStream out = body(in);
-      passes.QueueSums(kind);
+      passes.QueueSums(kind, group);
       return out;
     };
   }
 
   DevicePasses& passes_;
   const int last_unit_;
+  ContextGroup* const context_group_;
+  // If context ranks share out sequences.
+  ContextTokens own_;
   TokenRows rows_;
   // The place of the present units' arrays in the activation stash.
   size_t arrays_ = 0;
   Pass kind_ = Pass::kTraining;
+  // LayerContext::context_group.
+  ContextGroup* group_ = nullptr;
   DeviceRecorder::Pass pass_;
 };
 
 }  // namespace
 
 std::unique_ptr<TransformerMicroBatch> DeviceBackend::NewMicroBatch() const {
-  return std::make_unique<DeviceMicroBatch>(passes_, last_unit_);
+  return std::make_unique<DeviceMicroBatch>(passes_, last_unit_, context_group_);
 }
 
 }  // namespace muster

@@ -18,9 +18,10 @@ namespace muster {
 // thread.
 class DeviceBackend final : public TransformerBackend {
  public:
-  // `passes`, which outlives this and what it makes, is made for the same shape.
-  DeviceBackend(const TransformerShape& shape, DevicePasses& passes)
-      : last_unit_(shape.units() - 1), passes_(passes) {}
+  // `passes` is made for the same shape. `context_group` are the ranks that share out sequences;
+  // null: this rank alone. Both outlive this and what it makes.
+  DeviceBackend(const TransformerShape& shape, DevicePasses& passes, ContextGroup* context_group)
+      : last_unit_(shape.units() - 1), passes_(passes), context_group_(context_group) {}
 
   const float* rotary_table() const override { return passes_.memory().rotary; }
   int64_t most_examples() const override { return passes_.most_examples(); }
@@ -30,6 +31,7 @@ class DeviceBackend final : public TransformerBackend {
  private:
   const int last_unit_;
   DevicePasses& passes_;
+  ContextGroup* const context_group_;
 };
 
 }  // namespace muster

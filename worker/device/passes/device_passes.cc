@@ -8,13 +8,16 @@
 #include "common/base/status_macros.h"
 #include "common/kernels/transformer/head_sums.h"
 #include "common/kernels/transformer/rotary.h"
+#include "common/tensor/dtype.h"
 #include "worker/device/memory/await_device_memory.h"
+#include "worker/nn/transformer/transformer_backend.h"
 
 namespace muster {
 namespace {}  // namespace
 
 DevicePasses::DevicePasses(const DeviceComputeOptions& options)
     : most_(options.rows()),
+      most_length_(options.length),
       splits_backward_(options.split_backward),
       units_(options.array_units()) {}
 
@@ -95,18 +98,21 @@ void DevicePasses::Begin(const TokenRows& rows, const DeviceBatchRecord& record,
   }
 }
 
-void DevicePasses::MakeCall(Communicator& communicator, const CollectiveCall& call) {
-  recorder_->DoBetween([this, &communicator, call] {
+void DevicePasses::MakeCalls(Communicator& communicator, absl::Span<const CollectiveCall> calls) {
+  recorder_->DoBetween([this, &communicator, made = std::vector(calls.begin(), calls.end())] {
     idle_ = false;
-    if (stream_->native() == nullptr) {
-      stream_->Fail(stream_->Synchronize());
-      if (stream_->status().ok()) stream_->Fail(communicator.Run(call));
-      return;
-    }
+    const bool waits = stream_->native() == nullptr;
+    if (waits) stream_->Fail(stream_->Synchronize());
     if (!stream_->status().ok()) return;
-    CollectiveCall on_stream = call;
-    on_stream.stream = stream_->native();
-    calls_.push_back(communicator.Start(on_stream));
+    std::vector<CollectiveCall> on_stream = made;
+    for (CollectiveCall& call : on_stream) call.stream = stream_->native();
+    for (std::shared_ptr<Work>& work : communicator.StartMessages(on_stream)) {
+      if (waits) {
+        stream_->Fail(work->Wait(absl::InfiniteDuration()));
+      } else {
+        calls_.push_back(std::move(work));
+      }
+    }
   });
 }
 
@@ -124,8 +130,15 @@ absl::Status DevicePasses::Wait() {
   return stream_->Synchronize();
 }
 
-void DevicePasses::QueueSums(Pass pass) {
-  stream_->CopyToHost(&pinned().Of(pass), sums(pass), sizeof(HeadSums));
+void DevicePasses::QueueSums(Pass pass, ContextGroup* group) {
+  HeadSums* of_ranks = sums(pass);
+  if (group != nullptr) {
+    // Passes to come add to this rank's own.
+    of_ranks = memory_.sums_of_ranks;
+    stream_->CopyOnDevice(of_ranks, sums(pass), sizeof(HeadSums));
+    group->Sum(DType::kF64, kHeadSums, of_ranks);
+  }
+  stream_->CopyToHost(&pinned().Of(pass), of_ranks, sizeof(HeadSums));
 }
 
 absl::StatusOr<HeadSums> DevicePasses::TakeSums(Pass pass) {
@@ -137,8 +150,8 @@ absl::StatusOr<HeadSums> DevicePasses::TakeSums(Pass pass) {
 absl::Status DevicePasses::WarmUp(absl::FunctionRef<absl::Status(const Batch&)> run) {
   Batch batch;
   batch.examples = most_.sequences;
-  batch.tokens.assign(most_.count(), 0);
-  batch.labels.assign(most_.count(), 0);
+  batch.tokens.assign(most_.sequences * most_length_, 0);
+  batch.labels = batch.tokens;
   bool fused = false;
   do {
     // Where a fused product proves impossible, what takes its place is measured, too.

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "common/base/pass.h"
 #include "common/base/work.h"
 #include "common/compute/device_ops.h"
@@ -22,6 +23,7 @@
 #include "worker/device/memory/device_batches.h"
 #include "worker/device/memory/device_options.h"
 #include "worker/device/passes/device_recorder.h"
+#include "worker/nn/context_group.h"
 #include "worker/nn/model.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_shape.h"
@@ -63,9 +65,9 @@ class DevicePasses {
   absl::optional<size_t> ArraysOf(const UnitRange& units) const;
   const DevicePassMemory& memory() const { return memory_; }
 
-  // Takes the next batch, which fits the model; returns its rows. Waits where it is four batches
-  // ahead of the device. InvalidArgument: it does not fit the memory; says what.
-  absl::StatusOr<TokenRows> Take(const Batch& batch) { return batches_->Take(batch); }
+  // Takes the next batch, or the rank's share of it; returns its rows. Waits where it is four
+  // batches ahead of the device. InvalidArgument: it does not fit the memory; says what.
+  absl::StatusOr<TokenRows> Take(const TokenArrays& tokens) { return batches_->Take(tokens); }
 
   // Returns the numbers of the activation stashes, in turn.
   int NextSet();
@@ -88,12 +90,13 @@ class DevicePasses {
     recorder_->AddOnce(call, pass);
   }
 
-  // Makes a collective call on device memory in the midst of a pass's call, after the operations
-  // that this has queued and before its others, each time that it is queued or launched. With a
-  // communicator of device memory the host does not wait, otherwise it does. A failure goes to the
-  // stream: whatever comes after does nothing. The communicator outlives the passes. REQUIRES: a
-  // pass's call is being queued, or none is put off.
-  void MakeCall(Communicator& communicator, const CollectiveCall& call);
+  // Makes a collective call, or messages that go at one time (Communicator::StartMessages), on
+  // device memory in the midst of a pass's call, after the operations that this has queued and
+  // before its others, each time that it is queued or launched. With a communicator of device
+  // memory the host does not wait, otherwise it does. A failure goes to the stream: whatever comes
+  // after does nothing. The communicator outlives the passes. REQUIRES: a pass's call is being
+  // queued, or none is put off.
+  void MakeCalls(Communicator& communicator, absl::Span<const CollectiveCall> calls);
   // Blocks until these calls have ended well on all ranks; until then their results count for
   // nothing. Returns the first failure.
   absl::Status AwaitCalls();
@@ -105,8 +108,9 @@ class DevicePasses {
   HeadSums* sums(Pass pass) const {
     return pass == Pass::kTraining ? memory_.sums : memory_.evaluation_sums;
   }
-  // Queues the way of these sums to the host: part of the pass's call that adds to them.
-  void QueueSums(Pass pass);
+  // Queues the way of these sums, over all ranks that share out sequences (null: this alone), to
+  // the host: part of the pass's call that adds to them.
+  void QueueSums(Pass pass, ContextGroup* group);
   // Waits, and returns the sums over the passes of this kind since they were last taken. REQUIRES:
   // there was one.
   absl::StatusOr<HeadSums> TakeSums(Pass pass);
@@ -126,6 +130,8 @@ class DevicePasses {
   Pinned& pinned() const;
 
   const TokenRows most_;
+  // The tokens of a whole sequence in the largest micro-batch.
+  const int64_t most_length_;
   const bool splits_backward_;
   // The units of each array of an activation stash.
   const std::vector<UnitRange> units_;

@@ -14,7 +14,8 @@ constexpr size_t kMostExtentsWithGraphs = 8;
 
 void DeviceRecorder::Begin(const TokenRows& rows, Pass& pass) {
   BeginUnrecorded(pass);
-  const std::tuple extents(rows.sequences, rows.length, rows.token_positions != nullptr);
+  const std::tuple extents(rows.sequences, rows.length, rows.token_positions != nullptr,
+                           rows.whole_positions != nullptr);
   auto found = extents_.find(extents);
   if (found == extents_.end() && extents_.size() < kMostExtentsWithGraphs) {
     found = extents_.try_emplace(extents, std::make_unique<Extents>()).first;

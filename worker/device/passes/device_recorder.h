@@ -112,8 +112,9 @@ class DeviceRecorder {
 
   DeviceStream& stream_;
   const DeviceOps& ops_;
-  // By sequences, their length, and whether tokens have positions of their own.
-  absl::flat_hash_map<std::tuple<int64_t, int64_t, bool>, std::unique_ptr<Extents>> extents_;
+  // By sequences, their length, and whether tokens and those of whole sequences have positions of
+  // their own.
+  absl::flat_hash_map<std::tuple<int64_t, int64_t, bool, bool>, std::unique_ptr<Extents>> extents_;
   // The calls that were put off, and their pass; null: there are none.
   Pass* pass_ = nullptr;
   std::vector<uint64_t> names_;

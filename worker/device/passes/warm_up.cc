@@ -32,6 +32,26 @@ class PlaceInGroup final : public TensorGroup {
   const int rank_;
 };
 
+// The same in a context group.
+class PlaceInContext final : public ContextGroup {
+ public:
+  explicit PlaceInContext(const ContextGroup& group) : size_(group.size()), rank_(group.rank()) {}
+
+  int size() const override { return size_; }
+  int rank() const override { return rank_; }
+  void StartToPass(DType, int64_t, const void*, void*) override {}
+  void AwaitPassed() override {}
+  void Gather(DType, int64_t, const void*, void*) override {}
+  void ScatterSums(DType, int64_t, void*, void*) override {}
+  void Exchange(DType, int64_t, const void*, void*) override {}
+  void Sum(DType, int64_t, void*) override {}
+  absl::Status status() const override { return absl::OkStatus(); }
+
+ private:
+  const int size_;
+  const int rank_;
+};
+
 }  // namespace
 
 absl::Status WarmUp(DevicePasses& passes, const Model& model, const ModelParameters& parameters,
@@ -41,6 +61,11 @@ absl::Status WarmUp(DevicePasses& passes, const Model& model, const ModelParamet
   if (part.tensor_group != nullptr) {
     context.tensor_group = &group.emplace(*part.tensor_group);
     context.sequence_parallel = part.sequence_parallel;
+  }
+  absl::optional<PlaceInContext> context_group;
+  if (part.context_group != nullptr) {
+    context.context_group = &context_group.emplace(*part.context_group);
+    context.context_exchange = part.context_exchange;
   }
   const std::unique_ptr<MicroBatch> m = model.NewMicroBatch();
   m->split_backward = part.split_backward;

@@ -14,10 +14,13 @@ namespace muster {
 
 // The part of a model's passes that a rank runs.
 struct WarmUpPart {
-  // The rank's place among tensor ranks, and whether these share out rows. The group is not called,
-  // so that ranks may warm up at different times. Null: the rank is alone.
+  // The rank's place among tensor ranks, and whether these share out rows; and among context ranks,
+  // with their exchange. Groups are not called, so that ranks may warm up at different times. Null:
+  // the rank is alone.
   const TensorGroup* tensor_group = nullptr;
   bool sequence_parallel = false;
+  const ContextGroup* context_group = nullptr;
+  ContextExchange context_exchange = ContextExchange::kRing;
   // There is one for each chunk of the stage.
   std::vector<UnitRange> units = {UnitRange()};
   bool split_backward = false;

@@ -95,6 +95,7 @@ absl::StatusOr<std::vector<GradientBucket>> DeviceShard::PlanBuckets(
 absl::Status DeviceShard::MoveGroups(RankGroups& groups) {
   const Communicator& group = groups.Group(divides() ? kShardAxes : kGradientAxes);
   int communicators = TensorCommunicators(options_);
+  if (groups.Others(kContext) != nullptr) ++communicators;
   if (group.size() > 1) ++communicators;
   if (divides() && groups.Others(kCopyAxes) != nullptr) ++communicators;
   if (groups.Others(Axis::kPipeline) != nullptr) ++communicators;
@@ -130,8 +131,14 @@ void DeviceShard::Leave() {
 }
 
 absl::Status DeviceShard::MakeCall(Communicator& group, const CollectiveCall& call) {
-  passes_->MakeCall(group, call);
+  passes_->MakeCalls(group, {call});
   return absl::OkStatus();
+}
+
+std::vector<std::shared_ptr<Work>> DeviceShard::StartCalls(Communicator& group,
+                                                           absl::Span<const CollectiveCall> calls) {
+  passes_->MakeCalls(group, calls);
+  return {};
 }
 
 ShardPlace::Replica DeviceShard::replica() {
@@ -273,7 +280,7 @@ absl::Status DeviceShard::EndPasses() {
 }
 
 StepAgreement::Extent DeviceShard::extent() const {
-  const bool alike = !divides() && kept_.state().shard().size(kModelAxes) == 1;
+  const bool alike = !divides() && options_.compute.mesh.world_size() == 1;
   return alike ? StepAgreement::Extent::kExamples : StepAgreement::Extent::kAll;
 }
 

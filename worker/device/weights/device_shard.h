@@ -79,6 +79,8 @@ class DeviceShard final : public ShardPlace {
   SliceOps& ops() override { return *ops_; }
   // A failure is the passes'.
   absl::Status MakeCall(Communicator& group, const CollectiveCall& call) override;
+  std::vector<std::shared_ptr<Work>> StartCalls(Communicator& group,
+                                                absl::Span<const CollectiveCall> calls) override;
   Replica replica() override;
   absl::Span<float> sums() override;
   void PlaceWeights(absl::Span<float* const> places) override;

@@ -24,7 +24,7 @@ std::vector<float> RotaryTableOf(const TransformerShape& shape) {
 class HostMicroBatch final : public TransformerMicroBatch {
  public:
   HostMicroBatch(const TransformerShape& shape, DType type, Recompute recompute)
-      : memory_(shape, type, recompute) {}
+      : last_unit_(shape.units() - 1), memory_(shape, type, recompute) {}
 
   absl::Status Load(const Batch& batch) override {
     tokens_ = batch.tokens;
@@ -62,7 +62,13 @@ class HostMicroBatch final : public TransformerMicroBatch {
             .arrays = memory_.arrays()};
   }
 
-  absl::Status Run(const UnitCall&, Body body) override { return RunOnce(std::move(body)); }
+  absl::Status Run(const UnitCall& call, Body body) override {
+    handed_on = body(handed_on);
+    if (call.unit == last_unit_ && shares() && rows().sequences > 0) {
+      context_group_->Sum(DType::kF64, kHeadSums, &sums_);
+    }
+    return TakeResults();
+  }
 
   absl::Status RunOnce(Body body) override {
     handed_on = body(handed_on);
@@ -81,6 +87,7 @@ class HostMicroBatch final : public TransformerMicroBatch {
   bool shares() const { return context_group_ != nullptr; }
   const TokenRows& rows() const { return shares() ? own_.rows() : whole_; }
 
+  const int last_unit_;
   HostOps ops_;
   // The tokens of whole sequences, [B, T].
   std::vector<int32_t> tokens_;

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "common/compute/ops.h"
 #include "common/kernels/accumulation.h"
+#include "common/kernels/transformer/head_sums.h"
 #include "worker/data/batch.h"
 #include "worker/nn/layer_context.h"
 #include "worker/nn/model.h"
@@ -23,6 +24,9 @@ inline TokenRows RowsOf(const Batch& batch) {
   return {.sequences = batch.examples,
           .length = static_cast<int64_t>(batch.tokens.size()) / batch.examples};
 }
+
+// The numbers in HeadSums, each of which is a sum.
+inline constexpr int64_t kHeadSums = sizeof(HeadSums) / sizeof(double);
 
 // One call of TransformerUnits for a micro-batch.
 struct UnitCall {
@@ -57,8 +61,8 @@ class TransformerMicroBatch : public MicroBatch {
   // Returns the pass's arrays.
   virtual PassMemory memory() = 0;
 
-  // Runs a call, which takes handed_on and replaces it, now or, in order, with later ones. Returns
-  // the status of what has run.
+  // Runs a call, which takes handed_on and replaces it, now or, in order, with later ones. After
+  // the last unit's, sums the loss over context ranks. Returns the status of what has run.
   using Body = std::function<ResidualStream(const ResidualStream& in)>;
   virtual absl::Status Run(const UnitCall& call, Body body) = 0;
 

@@ -8,7 +8,7 @@ namespace muster {
 TokenEmbeddingShape TransformerEmbedding::KernelShape(const ComputeContext& context) const {
   const int64_t V = shape_.vocabulary_rows();
   TokenEmbeddingShape shape = {.rows = context.rows.count(),
-                               .context = context.rows.length,
+                               .context = context.rows.whole_length(),
                                .first_position = context.rows.first_position,
                                .width = shape_.width,
                                .vocabulary = V,

@@ -122,15 +122,7 @@ ResidualStream TransformerUnits::Forward(const TransformerPass& pass, int unit,
   }
   head_.Forward(pass.context, HeadWeightsOf(pass), in, pass.loss, arrays.head,
                 arrays.scratch.gathered);
-  SumLoss(pass);
   return {};
-}
-
-void TransformerUnits::SumLoss(const TransformerPass& pass) {
-  ContextGroup* const group = pass.context.context_group;
-  if (group == nullptr) return;
-  constexpr auto kNumbers = static_cast<int64_t>(sizeof(HeadSums) / sizeof(double));
-  group->Sum(DType::kF64, kNumbers, pass.loss.sums);
 }
 
 std::unique_ptr<const TrainedAttentionStep> TransformerUnits::AttentionOf(
@@ -165,7 +157,6 @@ ResidualStream TransformerUnits::RunLastUnit(const TransformerPass& pass, const 
                          .branch = BranchGradientOf(pass.arrays, last_unit() - 1),
                          .norm = GradientOf(context, tensors_.norm, gradients),
                          .head = gradients[tensors_.head].data()});
-  SumLoss(pass);
   return OutputGradient(pass, last_unit() - 1);
 }
 

@@ -76,8 +76,6 @@ class TransformerUnits {
   LanguageHeadWeights HeadWeightsOf(const TransformerPass& pass) const;
   // Sets to zero what the unit writes of no tokens, and what it only adds to.
   void ZeroGradients(Ops& ops, int unit, GradientSpans gradients) const;
-  // Makes the sums of the head those of all context ranks.
-  static void SumLoss(const TransformerPass& pass);
   static std::unique_ptr<const TrainedAttentionStep> AttentionOf(
       const TransformerPass& pass, int unit, HeadsInput input = HeadsInput::kExchanged);
   // Returns where backward leaves the gradients with regard to what the unit returned.

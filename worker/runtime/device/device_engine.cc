@@ -27,10 +27,11 @@ class DeviceEngine final : public StepEngine {
         owned_(std::move(parts.owned)),
         model_(std::move(model)),
         order_(std::move(order)),
-        executor_(
-            spec, *model_, parts.strategy,
-            {.tensor_group = parts.tensor_group, .stage = parts.stage, .links = std::move(links)}) {
-  }
+        executor_(spec, *model_, parts.strategy,
+                  {.tensor_group = parts.tensor_group,
+                   .context_group = parts.context_group,
+                   .stage = parts.stage,
+                   .links = std::move(links)}) {}
   // After a failed step, calls of the model may be put off that nobody makes any more.
   ~DeviceEngine() override { passes_.Stop(); }
 
@@ -58,9 +59,9 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeDeviceEngine(const v1::JobSpec& 
                                                              const DeviceOptions& options,
                                                              DeviceEngineParts parts) {
   const DeviceComputeOptions& compute = options.compute;
-  std::unique_ptr<const Model> model =
-      MakeTransformer(options.shape, compute.mesh, compute.type, compute.recompute,
-                      std::make_unique<DeviceBackend>(options.shape, parts.passes));
+  std::unique_ptr<const Model> model = MakeTransformer(
+      options.shape, compute.mesh, compute.type, compute.recompute,
+      std::make_unique<DeviceBackend>(options.shape, parts.passes, parts.context_group));
   std::unique_ptr<DeviceSliceOps> order;
   std::shared_ptr<StageLinks> links;
   // Before ranks have warmed up, which they do at different speeds.
@@ -80,6 +81,8 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeDeviceEngine(const v1::JobSpec& 
                                 parts.strategy.gradients(),
                                 {.tensor_group = parts.tensor_group,
                                  .sequence_parallel = compute.sequence_parallel,
+                                 .context_group = parts.context_group,
+                                 .context_exchange = compute.context_exchange,
                                  .units = compute.chunks,
                                  .split_backward = compute.split_backward}));
   return std::make_unique<DeviceEngine>(spec, std::move(model), std::move(order), std::move(links),

@@ -286,7 +286,8 @@ TEST_P(DeviceEnginesTest, BackwardInTwoActionsIsRefused) {
   ASSERT_EQ(JoinAlone(*strategy, absl::nullopt), absl::OkStatus());
   const std::unique_ptr<const Model> model =
       MakeTransformer(options_.shape, Mesh(), options_.compute.type, options_.compute.recompute,
-                      std::make_unique<DeviceBackend>(options_.shape, *strategy.passes()));
+                      std::make_unique<DeviceBackend>(options_.shape, *strategy.passes(),
+                                                      /*context_group=*/nullptr));
   StepExecutor executor(spec_, *model, *strategy,
                         {.stage = ModelStage{.shape = {.order = StageOrder::kZeroBubble},
                                              .sizes = {options_.shape.units()}}});

@@ -28,6 +28,7 @@ absl::StatusOr<DeviceOptions> DeviceOptionsFor(const v1::JobSpec& spec, const Da
   options.compute.length = data.context;
   options.compute.mesh = MeshOf(spec).Only(kModelAxes);
   options.compute.sequence_parallel = DividesTokens(spec);
+  options.compute.context_exchange = ContextExchangeOf(spec);
   options.compute.optimizer = OptimizerPlace::kElsewhere;
   options.seed = spec.seed();
   options.device = device;

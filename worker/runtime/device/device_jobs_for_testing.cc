@@ -43,12 +43,12 @@ void ReadCheckpoint(const DeviceTestJob& job, Checkpoints& checkpoints, Trained&
 absl::StatusOr<std::vector<PartitionFile>> TrainRank(const DeviceTestJob& job, DeviceRank& rank,
                                                      int number, uint64_t steps, uint64_t begin,
                                                      absl::Mutex& mutex, Trained& trained) {
-  const int of_stage = job.ranks / job.pipeline;
-  const int64_t share = kSequences / (of_stage / job.tensor);
-  const int data_rank = number % of_stage / job.tensor;
+  const Mesh mesh = MeshOf(SpecOf(job));
+  const int64_t share = kSequences / mesh.size(kDataAxes);
+  const int data_rank = mesh.Position(number, kDataAxes);
   const int64_t each = share / job.micro_batches;
   for (uint64_t step = 0; step < steps; ++step) {
-    Batch batch = RandomSequences(kSequences, kLength, kVocabulary, 50 + begin + step);
+    Batch batch = RandomSequences(kSequences, job.length, kVocabulary, 50 + begin + step);
     if (job.packed) PackDocuments(batch, static_cast<uint32_t>(begin + step));
     std::vector<PlacedBatch> micro_batches;
     for (int64_t first = data_rank * share; first < (data_rank + 1) * share; first += each) {
@@ -58,8 +58,8 @@ absl::StatusOr<std::vector<PartitionFile>> TrainRank(const DeviceTestJob& job, D
     if (!result.ok()) return result.status();
     absl::MutexLock lock(&mutex);
     trained.losses.resize(steps);
-    // Tensor ranks have the same, and stages but the last none.
-    if (number % job.tensor == 0) trained.losses[step] += result->sums.loss_sum;
+    // Ranks of a layer have the same, and stages but the last none.
+    if (mesh.Position(number, kLayerAxes) == 0) trained.losses[step] += result->sums.loss_sum;
     if (number == 0) trained.norms.push_back(result->gradient_norm.value_or(-1));
   }
   if (number == 0) {
@@ -88,8 +88,10 @@ v1::JobSpec SpecOf(const DeviceTestJob& job) {
           " batch_size: ", kSequences, " micro_batches: ", job.micro_batches,
           " compute { device: CUDA type: ", job.type, " ", job.compute,
           " } clipping { by_global_norm: ", job.max_norm, " } parallelism { tensor: ", job.tensor,
-          " ", job.sequence ? "" : "sequence: false", " zero { stage: ", job.stage,
-          " shard: ", job.shard, " keep_gathered_bytes: ", job.kept_bytes, " } ",
+          " ", job.sequence ? "" : "sequence: false", " context: ", job.context,
+          job.context == 1 ? "" : absl::StrCat(" context_exchange: ", job.exchange),
+          " zero { stage: ", job.stage, " shard: ", job.shard,
+          " keep_gathered_bytes: ", job.kept_bytes, " } ",
           job.pipeline == 1
               ? ""
               : absl::StrCat("pipeline: ", job.pipeline, " pipeline_schedule: ", job.schedule),

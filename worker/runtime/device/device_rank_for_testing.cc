@@ -101,6 +101,7 @@ absl::Status DeviceRank::Meet(std::unique_ptr<Communicator> host, absl::optional
                                                     {.passes = passes(),
                                                      .strategy = *strategy_,
                                                      .tensor_group = strategy_->tensor_group(),
+                                                     .context_group = strategy_->context_group(),
                                                      .stage = stage_,
                                                      .stages = strategy_->stage_group()}));
   MUSTER_ASSIGN_OR_RETURN(clock_, strategy_->Start());

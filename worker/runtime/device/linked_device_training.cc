@@ -56,6 +56,7 @@ class LinkedDeviceTraining final : public DeviceTraining {
                               {.passes = *shard->passes(),
                                .strategy = *lent,
                                .tensor_group = lent->tensor_group(),
+                               .context_group = lent->context_group(),
                                .stage = stage,
                                .stages = lent->stage_group()});
     };

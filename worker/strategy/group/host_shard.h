@@ -28,6 +28,10 @@ class HostShard final : public ShardPlace {
   absl::Status MakeCall(Communicator& group, const CollectiveCall& call) override {
     return group.Run(call);
   }
+  std::vector<std::shared_ptr<Work>> StartCalls(Communicator& group,
+                                                absl::Span<const CollectiveCall> calls) override {
+    return group.StartMessages(calls);
+  }
   Replica replica() override { return {.parameters = {.values = state().parameters()}}; }
   absl::Span<float> sums() override { return {}; }
   void PlaceWeights(absl::Span<float* const> places) override { state().PlaceWeights(places); }

@@ -64,8 +64,11 @@ absl::Status ShardExchange::MakeTensorRanks() {
   MUSTER_ASSIGN_OR_RETURN(
       tensor_ranks_, TensorRanks::Create(groups_.Others(Axis::kTensor), sharded_.tensors, peers));
   if (Communicator* const sharing = groups_.Others(kContext); sharing != nullptr) {
-    context_group_ = std::make_unique<CommunicatorContextGroup>(*sharing, options_.reducing.timeout,
-                                                                options_.reducing.wait);
+    context_group_ = std::make_unique<CommunicatorContextGroup>(
+        *sharing, options_.reducing.timeout, options_.reducing.wait,
+        [this](Communicator& communicator, absl::Span<const CollectiveCall> calls) {
+          return place_.StartCalls(communicator, calls);
+        });
   }
   return absl::OkStatus();
 }

@@ -63,6 +63,10 @@ class ShardPlace {
   virtual SliceOps& ops() = 0;
   // Makes a call of tensor ranks, or queues it in its place among the computation.
   virtual absl::Status MakeCall(Communicator& group, const CollectiveCall& call) = 0;
+  // Starts messages of context ranks that go at one time, or one other call of theirs. Or queues
+  // them in their place among the computation, and returns none.
+  virtual std::vector<std::shared_ptr<Work>> StartCalls(Communicator& group,
+                                                        absl::Span<const CollectiveCall> calls) = 0;
 
   virtual Replica replica() = 0;
   // Returns the memory for sums of slices that do not lie among the gradients; empty: the host's.

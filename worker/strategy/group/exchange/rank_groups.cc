@@ -65,7 +65,7 @@ absl::Status RankGroups::MoveToDevices(Moved moved, const MakeDeviceCommunicator
   const bool slices = moved == Moved::kSlices;
   std::vector<Axes> moving =
       slices ? std::vector<Axes>{kShardAxes, kCopyAxes} : std::vector<Axes>{kGradientAxes};
-  moving.insert(moving.end(), {Axis::kTensor, Axis::kPipeline});
+  moving.insert(moving.end(), {Axis::kTensor, kContext, Axis::kPipeline});
   for (const Axes axes : moving) {
     // Slices lie in a communicator's memory even where a rank is alone.
     if (mesh_.size(axes) == 1 && axes != kShardAxes) continue;
