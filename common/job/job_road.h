@@ -32,7 +32,7 @@ bool IsHybrid(const v1::JobSpec& spec);
 bool NeedsServers(const v1::JobSpec& spec);
 
 // Returns whether tasks make collective calls, and so train in rounds (glossary): by all-reduce, or
-// with tensor ranks or stages.
+// with tensor ranks, context ranks or stages.
 bool TrainsInRounds(const v1::JobSpec& spec);
 
 // Returns whether losing any rank is final: the whole job goes back to its last checkpoint, because

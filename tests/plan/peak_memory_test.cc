@@ -420,9 +420,12 @@ TEST_F(PeakMemoryTest, OfAnNgramModelByAllReduce) {
 
 // Next to nothing but the rings of ranks to one another, in all kinds of groups.
 TEST_F(PeakMemoryTest, OfManyRanks) {
-  auto cluster = ProcessCluster::Start({.servers = 1, .workers = 4, .slots_per_worker = 4});
+  auto cluster = ProcessCluster::Start({.servers = 1, .workers = 4, .slots_per_worker = 12});
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   cluster_ = *std::move(cluster);
+  const std::string transformer = absl::StrCat(
+      "model { transformer { layers: 2 width: 64 heads: 8 kv_heads: 2 context: 32 } } data { ",
+      "sequences { path: '", TextPath(), "' } } threads_per_worker: 1 ");
   for (const int workers : {8, 16}) {
     const std::string ranks = absl::StrCat(" threads_per_worker: 1 workers: ", workers);
     // Rows have a group of their own.
@@ -432,14 +435,12 @@ TEST_F(PeakMemoryTest, OfManyRanks) {
                      "dense: ALL_REDUCE sparse: ALL_REDUCE partitions: 16 } batch_size: 160",
                      ranks),
         kFirst);
-    const std::string model = absl::StrCat(
-        "model { transformer { layers: 2 width: 64 heads: 8 kv_heads: 2 context: 32 } } data { ",
-        "sequences { path: '", TextPath(), "' } } batch_size: 16", ranks);
-    // Tensor ranks that share heads of keys and values; shard groups and replicas.
+    const std::string model = absl::StrCat(transformer, "workers: ", workers, " batch_size: 16");
+    // Tensor ranks that share heads of keys and values; context ranks, shard groups and replicas.
     ExpectAsPlanned(absl::StrCat(model, " parallelism { tensor: 4 }", kAllReduce), kFirst);
-    ExpectAsPlanned(
-        absl::StrCat(model, " parallelism { tensor: 2 zero { stage: 2 shard: 2 } }", kAllReduce),
-        kFirst);
+    ExpectAsPlanned(absl::StrCat(model, " parallelism { context: 2 tensor: 2 zero { stage: 2 ",
+                                 "shard: 2 } }", kAllReduce),
+                    kFirst);
     // Stages with a tied head, by all-reduce and on servers.
     for (const char* road : {kAllReduce, kServers}) {
       ExpectAsPlanned(
@@ -447,6 +448,11 @@ TEST_F(PeakMemoryTest, OfManyRanks) {
           kFirst);
     }
   }
+  // Every kind of group at once, of as many ranks as a large machine has.
+  ExpectAsPlanned(absl::StrCat(transformer, "workers: 48 batch_size: 48 micro_batches: 2 ",
+                               "parallelism { pipeline: 2 context: 2 tensor: 2 zero { stage: 2 ",
+                               "shard: 3 } }", kAllReduce),
+                  kFirst);
 }
 
 // Whose data are not what their beginning looks like.
