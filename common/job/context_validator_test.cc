@@ -34,7 +34,7 @@ v1::JobSpec ContextJob() {
   return spec;
 }
 
-void OnServers(v1::JobSpec& spec) {
+void InContextOnServers(v1::JobSpec& spec) {
   spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
   spec.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
 }
@@ -77,10 +77,10 @@ INSTANTIATE_TEST_SUITE_P(
                     [](v1::JobSpec& s) { s.mutable_parallelism()->set_pipeline(2); }},
         GoodContext{"UnderZero",
                     [](v1::JobSpec& s) { s.mutable_parallelism()->mutable_zero()->set_stage(3); }},
-        GoodContext{"OnServers", OnServers},
+        GoodContext{"OnServers", InContextOnServers},
         GoodContext{"UnderStage3OnServers",
                     [](v1::JobSpec& s) {
-                      OnServers(s);
+                      InContextOnServers(s);
                       s.mutable_parallelism()->mutable_zero()->set_stage(3);
                     }},
         GoodContext{"GoesOnWithWholeDataRanks", [](v1::JobSpec& s) { s.set_min_workers(2); }}),
@@ -135,20 +135,20 @@ INSTANTIATE_TEST_SUITE_P(
             AllOf(HasSubstr("parallelism.context is 2"), HasSubstr("that 4 divides"))},
         BadContext{"StaleParameters",
                    [](v1::JobSpec& s) {
-                     OnServers(s);
+                     InContextOnServers(s);
                      s.mutable_update()->set_staleness_bound(1);
                    },
                    AllOf(HasSubstr("parallelism.context is 2; but the workers of a data rank"),
                          HasSubstr("set update.staleness_bound 0"))},
         BadContext{"UnlimitedStaleness",
                    [](v1::JobSpec& s) {
-                     OnServers(s);
+                     InContextOnServers(s);
                      s.mutable_update()->set_unlimited_staleness(true);
                    },
                    HasSubstr("without update.unlimited_staleness")},
         BadContext{"RoundedPushes",
                    [](v1::JobSpec& s) {
-                     OnServers(s);
+                     InContextOnServers(s);
                      s.mutable_update()->set_wire(v1::UpdateSpec::BF16);
                    },
                    AllOf(HasSubstr("update.wire is BF16"), HasSubstr("parallelism.context 2"))},

@@ -65,8 +65,9 @@ class DeviceBackendTest : public ::testing::Test {
     passes_ = DevicePasses::Create(Shape(), options, extents).value();
     spaces_ = DeviceSpaces::Create(std::move(places), options, extents, passes_->stream()).value();
     ASSERT_EQ(spaces_->WriteInitialValues(passes_->stream(), /*seed=*/1), absl::OkStatus());
-    model_ = MakeTransformer(Shape(), Mesh(), options.type, Recompute::kNone,
-                             std::make_unique<DeviceBackend>(Shape(), *passes_));
+    model_ = MakeTransformer(
+        Shape(), Mesh(), options.type, Recompute::kNone,
+        std::make_unique<DeviceBackend>(Shape(), *passes_, /*context_group=*/nullptr));
     micro_batch_ = model_->NewMicroBatch();
   }
 
