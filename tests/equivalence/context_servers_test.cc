@@ -164,8 +164,9 @@ TEST_P(BothServedShapesTest, RecomputedActivationsEndInTheSameBits) {
 TEST_P(BothServedShapesTest, DocumentsThatShareSequencesTrainAsInOneProcess) {
   const TempFolder documents;
   for (int i = 0; i < 240; ++i) {
+    // Texts that are equal are read once.
     documents.Write(absl::StrCat(1000 + i),
-                    std::string("the fox number 3 jumps over 17 dogs").substr(i % 5, 1 + i % 17));
+                    absl::StrCat(i, " foxes jump over 17 dogs").substr(0, 4 + i % 17));
   }
   v1::JobSpec spec = Job(GetParam());
   spec.mutable_data()->mutable_sequences()->set_path(documents.path());
@@ -184,7 +185,7 @@ TEST_P(BothServedShapesTest, PaddedDocumentsCountTheirTokens) {
   const TempFolder documents;
   for (int i = 0; i < 240; ++i) {
     documents.Write(absl::StrCat(1000 + i),
-                    std::string("the fox number 3 jumps over 17 dogs").substr(0, 2 + i % 22));
+                    absl::StrCat(i, " foxes jump over 17 dogs").substr(0, 4 + i % 20));
   }
   v1::JobSpec spec = Job(GetParam());
   v1::SequenceData& sequences = *spec.mutable_data()->mutable_sequences();
