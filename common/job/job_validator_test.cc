@@ -201,7 +201,7 @@ INSTANTIATE_TEST_SUITE_P(
                  s.mutable_parallelism()->set_tensor(2);
                  s.mutable_update()->set_staleness_bound(1);
                },
-               HasSubstr("parallelism.tensor is 2; but the ranks of a tensor group")},
+               HasSubstr("parallelism.tensor is 2; but the workers of a data rank")},
         BadJob{"StepsAndEpochs", [](v1::JobSpec& s) { s.mutable_stop()->set_epochs(2); },
                HasSubstr("stop.steps is 10 and stop.epochs is 2")},
         BadJob{"MoreStepsThanCanBeCounted",

@@ -57,6 +57,10 @@ async function clear(page) {
   await page.goto("about:blank");
 }
 
+// Matches what a browser says of a server that is gone: of new connections, and of those that it had.
+export const serverIsGone = new RegExp("ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_CONNECTION_CLOSED|" +
+  "ERR_EMPTY_RESPONSE|ERR_SOCKET_NOT_CONNECTED");
+
 // Runs `body` with a page at `address`; fails if the page wrote an error to the console that `expected` does not match,
 // or asked for anything outside its origin and the origin `foreign`.
 export async function withPage(address, body, { expected, foreign, colorScheme = "light", viewport = { width: 1280, height: 900 } } = {}) {

@@ -22,14 +22,14 @@ const char kRotaryByContext[] =
     "pad_vocabulary_to: 8";
 
 DeviceTestJob OneRank(const char* transformer, int micro_batches) {
-  return {.length = kContextLength,
-          .micro_batches = micro_batches,
+  return {.micro_batches = micro_batches,
           .transformer = transformer,
-          .max_norm = 0.3};
+          .max_norm = 0.3,
+          .length = kContextLength};
 }
 
 // The job of these context ranks, each of which has the micro-batches of one rank.
-DeviceTestJob Divided(DeviceTestJob job, int context, const char* exchange) {
+DeviceTestJob SharedOut(DeviceTestJob job, int context, const char* exchange) {
   job.ranks = job.context = context;
   job.exchange = exchange;
   return job;
@@ -47,7 +47,7 @@ void ExpectStepsOfOneRank(const DeviceTestJob& job, const DeviceTestJob& alone, 
 }
 
 void ExpectStepsOfOneRank(const DeviceTestJob& alone, int context, const char* exchange) {
-  ExpectStepsOfOneRank(Divided(alone, context, exchange), alone, 1e-5);
+  ExpectStepsOfOneRank(SharedOut(alone, context, exchange), alone, 1e-5);
 }
 
 TEST(DeviceContextTest, RanksMakeTheStepsOfOne) {
@@ -66,7 +66,7 @@ TEST(DeviceContextTest, RanksMakeTheStepsOfOneExhaustive) {
 
 void ExpectDataAndTensorRanksUnderZero(uint32_t stage, const char* exchange) {
   const DeviceTestJob alone = OneRank(kRotaryByContext, 2);
-  DeviceTestJob job = Divided(alone, 2, exchange);
+  DeviceTestJob job = SharedOut(alone, 2, exchange);
   job.ranks = 8;
   job.tensor = 2;
   job.stage = stage;
@@ -86,7 +86,7 @@ TEST(DeviceContextTest, DataAndTensorRanksMakeTheStepsOfOneUnderZeroExhaustive) 
 
 TEST(DeviceContextTest, StagesOfAPipelineMakeTheStepsOfOne) {
   const DeviceTestJob alone = OneRank(kLearnedByContext, 2);
-  DeviceTestJob job = Divided(alone, 2, "GATHER");
+  DeviceTestJob job = SharedOut(alone, 2, "GATHER");
   job.ranks = 4;
   job.pipeline = 2;
   ExpectStepsOfOneRank(job, alone, 1e-5);
@@ -105,7 +105,7 @@ TEST(DeviceContextTest, SixteenBitTypesAreNear) {
   DeviceTestJob alone = OneRank(kRotaryByContext, 1);
   alone.type = "BF16";
   alone.compute = "recompute: FULL";
-  ExpectStepsOfOneRank(Divided(alone, 2, "GATHER"), alone, 1e-2);
+  ExpectStepsOfOneRank(SharedOut(alone, 2, "GATHER"), alone, 1e-2);
 }
 
 }  // namespace

@@ -29,11 +29,6 @@ struct DeviceTestJob {
   // The ranks that compute a transformer together, and whether they divide tokens.
   int tensor = 1;
   bool sequence = true;
-  // The ranks that share out sequences, and their exchange.
-  int context = 1;
-  std::string exchange = "RING";
-  // The tokens of a sequence.
-  int64_t length = kLength;
   // The stages of a pipeline, and their order.
   int pipeline = 1;
   std::string schedule = "ONE_F_ONE_B";
@@ -49,6 +44,11 @@ struct DeviceTestJob {
   std::string compute;
   // True if documents share sequences.
   bool packed = false;
+  // The ranks that share out sequences, and their exchange.
+  int context = 1;
+  std::string exchange = "RING";
+  // The tokens of a sequence.
+  int64_t length = kLength;
 };
 
 v1::JobSpec SpecOf(const DeviceTestJob& job);
