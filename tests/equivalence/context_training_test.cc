@@ -53,14 +53,8 @@ TEST_P(EveryDivisionTest, TrainsAsOneProcess) {
   ExpectClose(ValuesByAllReduce(Divided(spec)), TrainLocally(spec), 1e-5);
 }
 
-// Steps so large that only the gradients are left of the weights.
 TEST_P(EveryDivisionTest, GradientsAreThoseOfOneProcess) {
-  v1::JobSpec spec = Job(shape());
-  spec.clear_optimizer();
-  spec.mutable_optimizer()->set_name("sgd");
-  spec.mutable_optimizer()->set_learning_rate(1e6);
-  spec.clear_clipping();
-  spec.mutable_stop()->set_steps(1);
+  const v1::JobSpec spec = ForGradients(Job(shape()));
   ExpectClose(ValuesByAllReduce(Divided(spec)), TrainLocally(spec), 1e-5);
 }
 

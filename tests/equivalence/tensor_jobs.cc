@@ -81,6 +81,15 @@ v1::JobSpec InContext(v1::JobSpec spec, uint32_t context,
   return spec;
 }
 
+v1::JobSpec ForGradients(v1::JobSpec spec) {
+  spec.clear_optimizer();
+  spec.mutable_optimizer()->set_name("sgd");
+  spec.mutable_optimizer()->set_learning_rate(1e6);
+  spec.clear_clipping();
+  spec.mutable_stop()->set_steps(1);
+  return spec;
+}
+
 v1::JobSpec InPipeline(v1::JobSpec spec, uint32_t stages,
                        v1::ParallelismSpec::PipelineSchedule schedule) {
   spec.set_workers(spec.workers() * stages);

@@ -36,6 +36,9 @@ v1::JobSpec OnMesh(v1::JobSpec spec, uint32_t tensor, uint32_t data, uint32_t st
 v1::JobSpec InContext(v1::JobSpec spec, uint32_t context,
                       v1::ParallelismSpec::ContextExchange exchange = v1::ParallelismSpec::RING);
 
+// Returns the job with one step, which is so large that only the gradients are left of the weights.
+v1::JobSpec ForGradients(v1::JobSpec spec);
+
 // Returns the job in a pipeline of as many stages, each on the job's mesh.
 v1::JobSpec InPipeline(v1::JobSpec spec, uint32_t stages,
                        v1::ParallelismSpec::PipelineSchedule schedule);

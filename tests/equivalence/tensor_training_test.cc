@@ -50,14 +50,8 @@ TEST_P(EveryMeshTest, TrainsAsOneProcess) {
   ExpectClose(ValuesByAllReduce(WithoutSequence(OnMesh(spec, tensor(), data()))), expected, 1e-5);
 }
 
-// Steps so large that only the gradients are left of the weights.
 TEST_P(EveryMeshTest, GradientsAreThoseOfOneProcess) {
-  v1::JobSpec spec = Job(shape());
-  spec.clear_optimizer();
-  spec.mutable_optimizer()->set_name("sgd");
-  spec.mutable_optimizer()->set_learning_rate(1e6);
-  spec.clear_clipping();
-  spec.mutable_stop()->set_steps(1);
+  const v1::JobSpec spec = ForGradients(Job(shape()));
   const TrainedValues expected = TrainLocally(spec);
   ExpectClose(ValuesByAllReduce(OnMesh(spec, tensor(), data())), expected, 1e-5);
 }
