@@ -25,6 +25,7 @@
 #include "common/job/job_road.h"
 #include "common/job_data/data_head.h"
 #include "common/mesh/job_mesh.h"
+#include "common/partition/unit_pulls.h"
 #include "common/plan/memory/memory_plan.h"
 #include "common/text/format_bytes.h"
 #include "gmock/gmock.h"
@@ -150,9 +151,13 @@ class PeakMemoryTest : public ::testing::Test {
                                          }) /
                          static_cast<double>(of_stage);
       EXPECT_LE(own, own_planned + MostAbovePlan(own)) << Compared(measured.bytes, plan);
-      EXPECT_GE(own, own_planned - MostBelowPlan(own)) << Compared(measured.bytes, plan);
+      const bool served_group = !TrainsByAllReduce(spec) && SizeAlong(kModelAxes, spec) > 1;
+      // Such ranks copy what they push. How much of the window is on its way at once depends on how
+      // fast servers take it.
+      const double unsent = served_group ? static_cast<double>(kPushWindowBytes) : 0;
+      EXPECT_GE(own, own_planned - unsent - MostBelowPlan(own)) << Compared(measured.bytes, plan);
       // Memory of servers that the ranks of a model map is planned nowhere.
-      if (!TrainsByAllReduce(spec) && SizeAlong(kModelAxes, spec) > 1) continue;
+      if (served_group) continue;
       const auto peak = static_cast<double>(measured.bytes);
       EXPECT_LE(peak, planned + MostAbovePlan(peak)) << Compared(measured.bytes, plan);
       EXPECT_GE(peak, planned - MostBelowPlan(peak)) << Compared(measured.bytes, plan);
