@@ -155,7 +155,8 @@ void DenseLayout::Place(absl::Span<const TensorSpec> tensors, uint64_t max_block
                       tensors[tensor].stages == 1);
   };
   const auto group = [&](int tensor) {
-    return std::pair(part(tensor), !tensors[tensor].weight_decay);
+    const TensorSpec& spec = tensors[tensor];
+    return std::tuple(part(tensor), spec.sign_rate, !spec.weight_decay);
   };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return group(a) < group(b); });
 
@@ -233,6 +234,7 @@ void DenseLayout::AddBlocks(absl::Span<const TensorSpec> tensors, absl::Span<con
     block.part = static_cast<uint32_t>(parts_.size() - 1);
     block.unit = tensors[group[next]].unit;
     block.weight_decay = tensors[group[next]].weight_decay;
+    block.sign_rate = tensors[group[next]].sign_rate;
     block.repeated = stretch.repeated;
     while (true) {
       const int tensor = group[next];

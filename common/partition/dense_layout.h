@@ -16,13 +16,13 @@ namespace muster {
 // dealt to partitions.
 //
 // Tensors are laid one after another, ordered by unit, within a unit by compute type (16 bits
-// first), then by optimizer group (those that decay first), then by position in the list. A tied
-// tensor adds nothing: it lies where its owner does. A unit's tensors of one compute type are a
-// part, but those that several stages have come before and are a part of their own. Each group's
-// stretch of a part is divided into as few blocks of at most `block_bytes` as possible, of equal
-// size except for the last, so no block crosses a part or a group. Blocks are dealt to partitions
-// largest first, each to the partition with the fewest bytes (the lowest index among equals), so
-// two partitions differ by no more than the largest block.
+// first), then by optimizer group (those that decay first, those that move by signs last, by rate),
+// then by position in the list. A tied tensor adds nothing: it lies where its owner does. A unit's
+// tensors of one compute type are a part, but those that several stages have come before and are a
+// part of their own. Each group's stretch of a part is divided into as few blocks of at most
+// `block_bytes` as possible, of equal size except for the last, so no block crosses a part or a
+// group. Blocks are dealt to partitions largest first, each to the partition with the fewest bytes
+// (the lowest index among equals), so two partitions differ by no more than the largest block.
 //
 // Shares of tensors (LocalTensors) are laid out in the same way. Elements that several tensor ranks
 // or stages have are in blocks of their own, the same on all of these. On all but the lowest rank
@@ -79,6 +79,8 @@ class DenseLayout {
     uint32_t part = 0;
     uint32_t unit = 0;
     bool weight_decay = true;
+    // TensorSpec::sign_rate of its tensors.
+    float sign_rate = 0;
     // True if lower tensor ranks or the stage of the tensor's unit have its elements, too.
     bool repeated = false;
     uint32_t partition = 0;
@@ -88,6 +90,8 @@ class DenseLayout {
     std::vector<Piece> pieces;
 
     uint64_t elements() const { return end - begin; }
+    // Returns whether the global norm counts the block's gradient here.
+    bool in_norm() const { return !repeated && sign_rate == 0; }
   };
 
   // Computes a layout. InvalidArgument, with names and values: a duplicate or empty name, a

@@ -129,6 +129,25 @@ TEST(DenseLayoutTest, LaysOutTheExampleOfItsComment) {
   EXPECT_THAT(layout->partition_blocks(1), ElementsAre(1, 2));
 }
 
+TEST(DenseLayoutTest, WhatMovesBySignsIsInBlocksOfItsOwnByRate) {
+  std::vector<TensorSpec> tensors = {Tensor("slow", {3}), Tensor("a", {4}), Tensor("fast", {2}),
+                                     Tensor("b", {2}, 0, false), Tensor("slow2", {1})};
+  tensors[0].sign_rate = tensors[4].sign_rate = 0.25;
+  tensors[2].sign_rate = 0.5;
+  const DenseLayout layout = DenseLayout::Create(tensors, {.block_bytes = 1024}).value();
+  EXPECT_THAT(Bounds(layout),
+              ElementsAre(std::pair(0, 4), std::pair(4, 6), std::pair(6, 10), std::pair(10, 12)));
+  std::vector<float> rates;
+  std::vector<bool> in_norm;
+  for (const DenseLayout::Block& block : layout.blocks()) {
+    rates.push_back(block.sign_rate);
+    in_norm.push_back(block.in_norm());
+  }
+  EXPECT_THAT(rates, ElementsAre(0, 0, 0.25, 0.5));
+  EXPECT_THAT(in_norm, ElementsAre(true, true, false, false));
+  EXPECT_EQ(layout.parts().size(), 1);
+}
+
 TEST(DenseLayoutTest, KeepsItsPromisesOnRandomModels) {
   std::mt19937 random(1);
   const auto below = [&](uint32_t n) {

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <map>
-#include <utility>
+#include <tuple>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
@@ -12,10 +12,10 @@ namespace muster {
 std::vector<DType> PulledTypes(absl::Span<const TensorSpec> tensors) {
   absl::flat_hash_map<absl::string_view, const TensorSpec*> by_name;
   for (const TensorSpec& tensor : tensors) by_name.emplace(tensor.name, &tensor);
-  std::map<std::pair<uint32_t, bool>, DType> groups;
+  std::map<std::tuple<uint32_t, bool, float>, DType> groups;
   const auto group = [&](const TensorSpec& tensor) {
     const TensorSpec& owner = tensor.tied_to.empty() ? tensor : *by_name.at(tensor.tied_to);
-    return std::pair(owner.unit, owner.weight_decay);
+    return std::tuple(owner.unit, owner.weight_decay, owner.sign_rate);
   };
   for (const TensorSpec& tensor : tensors) {
     const auto [it, first] = groups.emplace(group(tensor), tensor.compute);

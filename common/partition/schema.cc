@@ -176,6 +176,11 @@ absl::Status CheckTables(const v1::TablesSchema& schema) {
                           absl::StrCat(field, ".compute: ", type.status().message()));
     }
     MUSTER_RETURN_IF_ERROR(CheckPlacement(field, tensor));
+    if (!std::isfinite(tensor.sign_rate()) || tensor.sign_rate() < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, " (", tensor.name(), ").sign_rate is ", tensor.sign_rate(),
+                       ": it must be a finite number above 0, or 0 for a parameter"));
+    }
     // A tied tensor's values are those of its owner.
     if (!tensor.tied_to().empty()) continue;
     MUSTER_RETURN_IF_ERROR(
@@ -284,6 +289,7 @@ void SetTables(absl::Span<const TensorSpec> tensors, absl::Span<const SparseTabl
     *proto.mutable_initializer() = ToProto(tensor.initializer);
     proto.set_unit(tensor.unit);
     proto.set_weight_decay(tensor.weight_decay);
+    proto.set_sign_rate(tensor.sign_rate);
     proto.set_tied_to(tensor.tied_to);
     if (tensor.placement.kind != Placement::Kind::kReplicate) {
       ToProto(tensor.placement, *proto.mutable_placement());
@@ -336,6 +342,7 @@ Tables TablesFromSchema(const v1::TablesSchema& schema) {
     tensor.initializer = FromProto(proto.initializer());
     tensor.unit = proto.unit();
     tensor.weight_decay = proto.weight_decay();
+    tensor.sign_rate = proto.sign_rate();
     tensor.tied_to = proto.tied_to();
     tensor.placement = FromProto(proto.placement());
     tensor.compute = WireDType(proto.compute()).value_or(DType::kF32);

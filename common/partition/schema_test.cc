@@ -81,7 +81,10 @@ TEST(SchemaTest, SparseTablesAloneAreEnough) {
 }
 
 TEST(SchemaTest, TablesComeThroughBothWays) {
-  const Tables tables = TablesFromSchema(GoodSchema());
+  v1::TablesSchema schema = GoodSchema();
+  schema.mutable_tensors(1)->set_sign_rate(0.125);
+  const Tables tables = TablesFromSchema(schema);
+  EXPECT_EQ(tables.tensors[0].sign_rate, 0);
   ASSERT_EQ(tables.tensors.size(), 3);
   EXPECT_EQ(tables.tensors[0].name, "w");
   EXPECT_THAT(tables.tensors[0].shape, ElementsAre(4, 3));
@@ -106,6 +109,7 @@ TEST(SchemaTest, TablesComeThroughBothWays) {
   SetTables(tables.tensors, tables.sparse, again);
   const Tables back = TablesFromSchema(again);
   ASSERT_EQ(back.tensors.size(), 3);
+  EXPECT_EQ(back.tensors[1].sign_rate, 0.125f);
   EXPECT_EQ(back.tensors[0].initializer.scale, 0.5f);
   EXPECT_EQ(back.tensors[2].tied_to, "w");
   EXPECT_EQ(back.tensors[2].compute, DType::kBf16);
@@ -231,6 +235,9 @@ INSTANTIATE_TEST_SUITE_P(
                     placement.set_dimension(2);
                   },
                   {"tensors[0].placement.dimension is 2", "2 dimensions"}},
+        BadSchema{"NegativeSignRate",
+                  [](auto& s) { s.mutable_tensors(1)->set_sign_rate(-1); },
+                  {"tensors[1] (b).sign_rate is -1", "finite number above 0"}},
         BadSchema{"NoName",
                   [](auto& s) { s.mutable_tensors(1)->clear_name(); },
                   {"tensors[1].name is empty"}},

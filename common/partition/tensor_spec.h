@@ -77,6 +77,12 @@ struct TensorSpec {
   uint32_t unit = 0;
   // Optimizer group: whether weight decay applies.
   bool weight_decay = true;
+  // Above 0: the tensor is no parameter of the loss. Each optimizer step moves each of its elements
+  // by -sign_rate · sign(gradient), by nothing where the gradient is 0, without learning rate,
+  // schedule, decay or clipping. The global norm leaves its gradient out. Its elements have
+  // optimizer state, which nobody reads and no step changes. Servers get its gradient as f32,
+  // whatever the wire's type. By all-reduce in bf16, ranks round their gradients before the sum.
+  float sign_rate = 0;
   // Type that workers compute with: kF32, or kBf16 or kF16 if a model reads nothing but values
   // rounded to that (to the nearest). The values themselves are f32, whoever holds them.
   DType compute = DType::kF32;

@@ -14,7 +14,7 @@ NormCells::NormCells(const DenseLayout& layout, const ShardLayout& shards)
     for (stretch.begin = block.begin; stretch.begin < block.end; stretch.begin = stretch.end) {
       const uint64_t shard = (stretch.begin - part.begin) / part.slice;
       stretch.end = std::min(block.end, part.begin + (shard + 1) * part.slice);
-      const size_t cells = block.repeated ? 0 : layout.cells(stretch).Count(stretch.elements());
+      const size_t cells = block.in_norm() ? layout.cells(stretch).Count(stretch.elements()) : 0;
       blocks_[shard].push_back({id, cells});
       counts_[shard] += cells;
     }

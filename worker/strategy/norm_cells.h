@@ -13,7 +13,8 @@ namespace muster {
 
 // The cells of a layout (DenseLayout), whose squared norms add up to those of blocks, by the shard
 // that owns them. A shard's cells are in order of its blocks. Blocks that are `repeated` have none,
-// so that over all tensor ranks and stages each element is counted once. Immutable.
+// so that over all tensor ranks and stages each element is counted once; those that move by signs
+// have none either. Immutable.
 class NormCells {
  public:
   // The cells of a block that one shard owns.

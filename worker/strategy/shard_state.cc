@@ -10,6 +10,7 @@
 #include "common/optim/schedule.h"
 #include "common/partition/initial_values.h"
 #include "common/partition/memory_bounds.h"
+#include "common/tables/block_step.h"
 #include "common/tables/squared_norm.h"
 #include "common/trace/trace_scope.h"
 #include "proto/checkpoint.pb.h"
@@ -292,7 +293,7 @@ std::vector<double> ShardState::CellNorms(absl::Span<const absl::Span<float>> de
   std::vector<double> norms(cells_by_shard_[shard_.rank]);
   ParallelFor(owned_.size(), 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
-      if (owned_[i].block.repeated) continue;
+      if (!owned_[i].block.in_norm()) continue;
       double* cell = norms.data() + first_cells_[i];
       muster::SquaredNorms(Of(owned_[i], dense), layout_.cells(owned_[i].block),
                            [&cell](double squared_norm) { *cell++ = squared_norm; });
@@ -393,12 +394,10 @@ void ShardState::Apply(const GradientSums& sums, double scale) {
 
   ForEachWindow([&](const Window& window) {
     ParallelFor(window.last - window.first, 1, [&](int64_t first, int64_t last) {
-      OptimizerStep block_step = step;
       for (size_t i = window.first + first; i < window.first + last; ++i) {
         const ShardLayout::OwnedBlock& owned = owned_[i];
-        block_step.weight_decay = owned.block.weight_decay;
-        dense_optimizer_->Apply(block_step, Of(owned, sums.dense), Of(owned, slices_),
-                                OptimizerState(owned));
+        StepBlock(owned.block, *dense_optimizer_, step, Of(owned, sums.dense), Of(owned, slices_),
+                  OptimizerState(owned));
         ++steps_[i];
       }
     });

@@ -28,10 +28,12 @@ std::vector<RowSum> RowSums(std::initializer_list<uint32_t> dims) {
   return std::vector<RowSum>(dims.begin(), dims.end());
 }
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Two units, several blocks, a tensor without decay and one that is tied, two sparse tables.
+// Two units, several blocks, a tensor without decay, one that is tied and one that moves by signs,
+// two sparse tables.
 v1::TablesSchema Schema(const std::string& optimizer, uint32_t partitions) {
   v1::TablesSchema schema;
   const auto add = [&schema](const std::string& name, int64_t n, uint32_t unit, bool decay) {
@@ -48,6 +50,7 @@ v1::TablesSchema Schema(const std::string& optimizer, uint32_t partitions) {
   add("b", 3, 0, false);
   add("v", 6, 1, true);
   add("u", 6, 1, true)->set_tied_to("v");
+  add("signs", 10, 0, true)->set_sign_rate(0.01);
   for (uint32_t dim : {2, 3}) {
     v1::SparseTableSchema* table = schema.add_sparse();
     table->set_name(dim == 2 ? "s" : "t");
@@ -168,8 +171,9 @@ std::vector<RowSum> OwnRows(absl::Span<const RowSum> rows, const ShardState& sha
   return own;
 }
 
-// Trains a group's shards on the gradients of Train.
-void TrainShards(const std::vector<std::unique_ptr<ShardState>>& shards, uint64_t end) {
+// Trains a group's shards on the gradients of Train, those of signs multiplied by a factor.
+void TrainShards(const std::vector<std::unique_ptr<ShardState>>& shards, uint64_t end,
+                 float sign_factor = 1) {
   const auto whole = ShardState::Create(Schema("sgd", 1)).value();
   Gradients gradients(*whole);
   while (shards[0]->clock() < end) {
@@ -187,7 +191,8 @@ void TrainShards(const std::vector<std::unique_ptr<ShardState>>& shards, uint64_
         for (uint64_t i = 0; i < owned.block.elements(); ++i) {
           const DenseLayout::Part& part = shard->layout().parts()[owned.block.part];
           memory.back()[owned.slice_begin + i] =
-              sums.dense[owned.block.part][owned.block.begin - part.begin + i];
+              sums.dense[owned.block.part][owned.block.begin - part.begin + i] *
+              (owned.block.sign_rate > 0 ? sign_factor : 1);
         }
       }
       const std::vector<double> own = shard->CellNorms(slices.back(), rows.back());
@@ -409,6 +414,33 @@ TEST(ShardStateTest, DecaysOnlyWhatIsToDecay) {
   state->Apply({4, state->PartSlices(absl::MakeSpan(dense)), rows}, 1);
   EXPECT_FLOAT_EQ(state->parameters()[0][0], w * (1 - 0.05f));
   EXPECT_EQ(state->parameters()[1][0], b);
+}
+
+TEST(ShardStateTest, WhatMovesBySignsCountsInNoNorm) {
+  for (const int count : {1, 3}) {
+    v1::TablesSchema schema = Schema("adam", count);
+    schema.mutable_clipping()->set_by_global_norm(1);
+    std::vector<std::map<std::string, std::vector<float>>> stored;
+    for (const float factor : {1.0f, 1e30f}) {
+      const auto shards = MakeShards(schema, count);
+      TrainShards(shards, 4, factor);
+      MemoryStorage storage;
+      stored.push_back(Stored(*Checkpoint(shards, schema, storage), schema));
+    }
+    // Of the gradient, the sign alone matters.
+    EXPECT_EQ(stored[0], stored[1]);
+    EXPECT_THAT(stored[0]["signs/m"], Each(0));
+    const auto fresh = Make(schema);
+    int moved = 0;
+    for (size_t i = 0; i < 10; ++i) {
+      // Four steps of the rate, each up or down.
+      const float steps = (stored[0]["signs/"][i] - fresh->parameters()[4][i]) / 0.01f;
+      EXPECT_NEAR(steps, std::round(steps), 1e-3);
+      EXPECT_LE(std::abs(steps), 4.001);
+      if (steps != 0) ++moved;
+    }
+    EXPECT_GT(moved, 0);
+  }
 }
 
 TEST(ShardStateTest, TheGlobalNormIsThatOfAllParametersHoweverTheyAreDealt) {

@@ -7,6 +7,7 @@
 #include "common/kernels/elementwise.h"
 #include "common/partition/initial_values.h"
 #include "common/partition/memory_bounds.h"
+#include "common/tables/block_step.h"
 #include "common/tables/squared_norm.h"
 #include "common/trace/trace_scope.h"
 
@@ -199,6 +200,7 @@ void DenseTable::FinishSums() {
 }
 
 double DenseTable::SquaredNormOfSum(uint32_t block) {
+  if (!blocks_[block].layout->in_norm()) return 0;
   return SquaredNorm(Values(block, sums_[block]), tables_->layout().cells(*blocks_[block].layout));
 }
 
@@ -259,10 +261,8 @@ void DenseTable::Update(uint32_t block, const Payload& gradient, const Optimizer
 void DenseTable::Apply(Block& block, const OptimizerStep& step, absl::Span<const float> gradient,
                        uint64_t lsn) {
   if (lsn != 0 && block.lsn >= lsn) return;
-  OptimizerStep block_step = step;
-  block_step.weight_decay = block.layout->weight_decay;
-  tables_->dense_optimizer().Apply(block_step, gradient, block.weights.Write(),
-                                   block.state_values());
+  StepBlock(*block.layout, tables_->dense_optimizer(), step, gradient, block.weights.Write(),
+            block.state_values());
   ++block.steps;
   block.lsn = lsn;
 }

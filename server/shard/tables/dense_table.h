@@ -76,7 +76,8 @@ class DenseTable {
                   Keeping keeping = Keeping::kScarce);
   // Adds the gradients that wait for their pusher's turn. REQUIRES: the clock is closed.
   void FinishSums();
-  // Returns the squared norm of a block's sum; 0 when nothing was added. REQUIRES: FinishSums.
+  // Returns the squared norm of a block's sum; 0 when nothing was added, or the norm leaves the
+  // block out. REQUIRES: FinishSums.
   double SquaredNormOfSum(uint32_t block);
   // Ends a clock: one optimizer step on every block that has a sum (unless the block includes
   // `lsn`; 0: there is no log), and empty sums for all. `gradient_scales`, by block, replace the

@@ -60,6 +60,26 @@ TEST_F(DenseTableTest, OneStepOverTheSumsOfTheBlocksThatHaveOne) {
   EXPECT_THAT(Pull(1, 1), ElementsAre(0, -0.5, -1, -1.5));
 }
 
+TEST_F(DenseTableTest, SignsOfTheSumsMoveWhatHasARateForThem) {
+  v1::OpenTablesRequest request = TestOpenRequest(2);
+  request.mutable_schema()->mutable_tensors(0)->set_sign_rate(0.25);
+  request.mutable_schema()->mutable_optimizer()->set_name("adam");
+  Make(request);
+  for (int block = 0; block < 2; ++block) {
+    table_->Accumulate(block, 0, Floats({1e30f, 2, -3, 0}));
+    table_->Accumulate(block, 1, Floats({0, -2, 1, 0}));
+  }
+  table_->FinishSums();
+  EXPECT_EQ(table_->SquaredNormOfSum(0), 0);
+  // One block's step is left out.
+  table_->ApplySums({.learning_rate = 1}, {1e-8f, absl::nullopt}, 3);
+  EXPECT_THAT(Pull(0, 2), ElementsAre(0.75, 1, 1.25, 1, 1, 1, 1, 1));
+  EXPECT_THAT(table_->block(0).state_values(), Each(0));
+  // A gradient that no clock sums.
+  table_->Update(1, Floats({-1, 0, 0, 1}), {.learning_rate = 0}, 4);
+  EXPECT_THAT(Pull(1, 1), ElementsAre(1.25, 1, 1, 0.75));
+}
+
 TEST_F(DenseTableTest, EachBlockHasItsOwnScaleOrStaysAsItIs) {
   Make(TestOpenRequest(1));
   for (int block = 0; block < 2; ++block) table_->Accumulate(block, 0, Floats({1, 2, 3, 4}));

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "common/base/status_macros.h"
 #include "common/mesh/job_mesh.h"
@@ -60,6 +61,12 @@ absl::StatusOr<std::unique_ptr<DeviceShard>> DeviceShard::Create(const v1::TaskO
   MUSTER_RETURN_IF_ERROR(ReadAdamOptions(schema.optimizer()).status());
   DeviceOptions own = options;
   own.shares = kept.state().tables().tensors;
+  for (const TensorSpec& tensor : own.shares) {
+    if (tensor.sign_rate == 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tensor ", tensor.name, " moves by the signs of its gradients, which steps on ",
+        "devices cannot do; train with update.dense PARAMETER_SERVER, or on the CPU"));
+  }
   MUSTER_ASSIGN_OR_RETURN(DeviceParameters places, DeviceParameters::Create(own.shape, own.shares));
   std::unique_ptr<DeviceShard> shard(
       new DeviceShard(order.spec(), schema, own, std::move(places), std::move(make), kept));

@@ -65,6 +65,8 @@ v1::TablesSchema Schema(const ShardedJob& job) {
   AddTensor("c", 130, 2, DType::kF32, schema);
   AddTensor("d", 21, 3, job.compute, schema);
   AddTensor("head", 1030, 3, job.compute, schema);
+  AddTensor("signs", 150, 2, DType::kF32, schema);
+  schema.mutable_tensors(6)->set_sign_rate(0.01);
   schema.mutable_tensors(5)->set_tied_to("embedding");
   if (job.tensor > 1) {
     for (const int t : {0, 5}) Divide({Section(1032, 8)}, *schema.mutable_tensors(t));

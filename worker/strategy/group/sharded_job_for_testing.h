@@ -52,9 +52,10 @@ struct ShardedJob {
 };
 
 // Returns a schema of four units: sizes that no number of ranks divides, a tensor that does not
-// decay, and a last unit with a tensor that is tied to the first unit's. Tensor ranks divide it
-// with replicated elements, elements that two or all of them share, and a tensor that only the
-// first has. Two sparse tables have rows of different lengths.
+// decay, one that moves by the signs of its gradient, and a last unit with a tensor that is tied to
+// the first unit's. Tensor ranks divide it with replicated elements, elements that two or all of
+// them share, and a tensor that only the first has. Two sparse tables have rows of different
+// lengths.
 v1::TablesSchema Schema(const ShardedJob& job);
 
 // A clock that advances by a second at each reading, so that timed calls count. For one thread.

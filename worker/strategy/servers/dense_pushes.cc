@@ -82,7 +82,7 @@ Payload DensePushes::GradientOf(int unit, const DenseRun& run) {
                                        : arena_->values().subspan(run.begin, run.elements());
   if (withdrawn_) {
     SetToZero(static_cast<int64_t>(values.size()), values.data());
-  } else if (residual_ != nullptr) {
+  } else if (TypeOf(run) != DType::kF32) {
     return residual_->Round(run, arena_->values());
   }
   if (places_ != nullptr) return places_->Read(unit, run);
@@ -105,7 +105,7 @@ absl::Status DensePushes::Push(int unit, const Contribution& contribution) {
     push.set_first_block(run.first_block);
     push.set_blocks(run.blocks);
     push.set_examples(withdrawn_ ? 0 : contribution.examples);
-    push.set_type(static_cast<v1::UpdateSpec::WireType>(WireTypeOf(options_.wire)));
+    push.set_type(static_cast<v1::UpdateSpec::WireType>(WireTypeOf(TypeOf(run))));
     push.set_micro_batch(contribution.micro_batch);
     push.set_withdrawn(withdrawn_);
     push.set_absent(contribution.absent);

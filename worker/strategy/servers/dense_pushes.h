@@ -100,7 +100,10 @@ class DensePushes {
   absl::Status AwaitOldest();
   // Returns the payload of a run's push.
   Payload GradientOf(int unit, const DenseRun& run);
-  uint64_t BytesOf(const DenseRun& run) const { return run.elements() * SizeOf(options_.wire); }
+  DType TypeOf(const DenseRun& run) const {
+    return run.pushed_as_f32 ? DType::kF32 : options_.wire;
+  }
+  uint64_t BytesOf(const DenseRun& run) const { return run.elements() * SizeOf(TypeOf(run)); }
   // Blocks until the unit's place is free.
   absl::Status AwaitPlace(int unit);
 

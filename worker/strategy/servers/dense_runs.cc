@@ -8,8 +8,9 @@ std::vector<std::vector<DenseRun>> DenseRunsByUnit(const DenseLayout& layout, in
   const DenseLayout::Block* last = nullptr;
   for (const DenseLayout::Block& block : layout.blocks()) {
     std::vector<DenseRun>& of_unit = runs[block.unit];
-    const bool same_group =
-        last != nullptr && last->part == block.part && last->weight_decay == block.weight_decay;
+    const bool same_group = last != nullptr && last->part == block.part &&
+                            last->weight_decay == block.weight_decay &&
+                            last->sign_rate == block.sign_rate;
     last = &block;
     const bool joins =
         same_group && !of_unit.empty() && of_unit.back().partition == block.partition &&
@@ -22,7 +23,8 @@ std::vector<std::vector<DenseRun>> DenseRunsByUnit(const DenseLayout& layout, in
       of_unit.push_back({.partition = block.partition,
                          .first_block = block.index_in_partition,
                          .begin = block.begin,
-                         .repeated = block.repeated});
+                         .repeated = block.repeated,
+                         .pushed_as_f32 = block.sign_rate > 0});
     }
     ++of_unit.back().blocks;
     of_unit.back().end = block.end;

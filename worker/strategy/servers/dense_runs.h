@@ -21,6 +21,8 @@ struct DenseRun {
   uint64_t end = 0;
   // True if a lower tensor rank pushes these parameters.
   bool repeated = false;
+  // True if gradients are pushed as f32, whatever the wire's type (TensorSpec::sign_rate).
+  bool pushed_as_f32 = false;
 
   uint64_t elements() const { return end - begin; }
 };

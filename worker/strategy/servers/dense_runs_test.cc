@@ -81,15 +81,19 @@ TEST(DenseRunsTest, WhatALowerTensorRankPushesGoesAlone) {
 TEST(DenseRunsTest, AnOptimizerGroupEndsAMessage) {
   const std::vector<TensorSpec> tensors = {{.name = "a", .shape = {8}},
                                            {.name = "v", .shape = {3}, .weight_decay = false},
+                                           {.name = "signs", .shape = {2}, .sign_rate = 1},
                                            {.name = "b", .shape = {4}, .unit = 1}};
   const DenseLayout layout =
       DenseLayout::Create(tensors, {.block_bytes = 16, .partitions = 1}).value();
   const auto runs = DenseRunsByUnit(layout, 2, 1 << 20);
-  ASSERT_EQ(runs[0].size(), 2);
+  ASSERT_EQ(runs[0].size(), 3);
   EXPECT_EQ(runs[0][0].end, 8);
   EXPECT_EQ(runs[0][1].begin, 8);
   EXPECT_EQ(runs[0][1].first_block, 2);
   EXPECT_EQ(runs[0][1].blocks, 1);
+  EXPECT_FALSE(runs[0][1].pushed_as_f32);
+  EXPECT_EQ(runs[0][2].begin, 11);
+  EXPECT_TRUE(runs[0][2].pushed_as_f32);
   ASSERT_EQ(runs[1].size(), 1);
 }
 

@@ -263,6 +263,28 @@ TEST_P(ParameterServerStrategyTest, WhatRoundingLeftGoesWithWhoPushedTheFirstSte
   }
 }
 
+// As 16 bits, gradients so small would be 0, and what rounding left would count in the next step.
+TEST_P(ParameterServerStrategyTest, GradientsWhoseSignsCountAreSentAsF32) {
+  sign_rate_ = 0.5;
+  MakeStrategy(kPullWindowBytes, kPushWindowBytes);
+  PullAll(0);
+  ASSERT_EQ(strategy_->BeforeBackward(4, SeriesPosition::kLast), absl::OkStatus());
+  for (int unit = kUnits - 1; unit >= 0; --unit) {
+    for (float& gradient : strategy_->gradients()[unit]) gradient = 1e-42f;
+    ASSERT_EQ(strategy_->GradientReady(unit), absl::OkStatus());
+  }
+  std::thread trainer([&] { EXPECT_EQ(strategy_->EndStep(), absl::OkStatus()); });
+  while (wire_.held() < kUnits + 1) std::this_thread::yield();
+  wire_.AnswerAll();
+  trainer.join();
+  EXPECT_THAT(wire_.TakeArrived(), ElementsAre(Push(2), Push(1), "push 0 of 32 bytes", "close"));
+  std::vector<float> pushed(kElements);
+  const std::vector<std::byte> bytes = wire_.last_push();
+  ASSERT_EQ(bytes.size(), kElements * sizeof(float));
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(pushed.data()));
+  EXPECT_THAT(pushed, Each(1e-42f));
+}
+
 TEST_P(ParameterServerStrategyTest, RowsThatWereLookedUpAreReleasedBeforeTheNextHaveCome) {
   ASSERT_EQ(strategy_->BeginStep(0), absl::OkStatus());
   wire_.AnswerAll();

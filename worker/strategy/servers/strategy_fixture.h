@@ -215,6 +215,7 @@ class StrategyFixture {
       tensor.set_unit(unit);
       tensor.mutable_initializer()->set_kind(v1::Initializer::CONSTANT);
     }
+    schema.mutable_tensors(0)->set_sign_rate(sign_rate_);
     v1::SparseTableSchema& table = *schema.add_sparse();
     table.set_name("rows");
     table.set_dim(kElements);
@@ -273,6 +274,8 @@ class StrategyFixture {
   const int units_;
   v1::JobSpec spec_;
   float max_norm_ = 0;
+  // Of the first unit's tensor.
+  float sign_rate_ = 0;
   bool withdrawn_ = false;
   const RealClock clock_;
   RealWaiter waiter_;

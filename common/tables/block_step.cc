@@ -1,0 +1,22 @@
+#include "common/tables/block_step.h"
+
+#include <cstddef>
+
+namespace muster {
+
+void StepBlock(const DenseLayout::Block& block, const Optimizer& optimizer, OptimizerStep step,
+               absl::Span<const float> gradient, absl::Span<float> weights,
+               absl::Span<float> state) {
+  if (block.sign_rate == 0) {
+    step.weight_decay = block.weight_decay;
+    optimizer.Apply(step, gradient, weights, state);
+    return;
+  }
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const float g = gradient[i];
+    if (g == 0) continue;
+    weights[i] -= g > 0 ? block.sign_rate : g < 0 ? -block.sign_rate : g;
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,19 @@
+#ifndef MUSTER_COMMON_TABLES_BLOCK_STEP_H_
+#define MUSTER_COMMON_TABLES_BLOCK_STEP_H_
+
+#include "absl/types/span.h"
+#include "common/optim/optimizer.h"
+#include "common/partition/dense_layout.h"
+
+namespace muster {
+
+// Makes one step on elements of a block, by the rule of its tensors: the optimizer's, or that of
+// TensorSpec::sign_rate, which reads neither the step nor the state. There a NaN gradient makes its
+// element NaN. Spans as for Optimizer::Apply.
+void StepBlock(const DenseLayout::Block& block, const Optimizer& optimizer, OptimizerStep step,
+               absl::Span<const float> gradient, absl::Span<float> weights,
+               absl::Span<float> state);
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_TABLES_BLOCK_STEP_H_
