@@ -20,8 +20,6 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = HugeMemory::kPageBytes;
 
-// Smaller arrays take too few pages for their size to matter.
-constexpr size_t kSmallestInSlab = size_t{64} << 10;
 constexpr size_t kArraysInSlab = 8;
 
 // Rounds up to 2^k * {4, 5, 6, 7} / 4, so at most a quarter is wasted and classes stay few.
@@ -37,7 +35,7 @@ constexpr size_t kMostClasses = 4 * 64;
 
 // How many arrays of this size lie in a slab; 0: none, each is memory of its own.
 size_t ArraysInSlab(size_t bytes) {
-  if (bytes < kSmallestInSlab) return 0;
+  if (bytes < BufferPool::kSmallestInSlab) return 0;
   return bytes < kHugePage ? kArraysInSlab : 1;
 }
 

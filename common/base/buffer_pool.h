@@ -20,6 +20,10 @@ namespace muster {
 // of less than 2 MiB share a slab, whose address range is freed with its last array. Thread-safe.
 class BufferPool : public std::enable_shared_from_this<BufferPool> {
  public:
+  // Bytes of the smallest arrays in slabs, of which one takes a huge page at least. Smaller ones
+  // take too few pages for their size to matter.
+  static constexpr size_t kSmallestInSlab = size_t{64} << 10;
+
   // The pool keeps at most `keep_bytes` of unused arrays. It frees what comes back beyond that: an
   // array of a slab gives its pages back to the system, and its place is the first to be used
   // again.

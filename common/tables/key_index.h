@@ -2,6 +2,7 @@
 #define MUSTER_COMMON_TABLES_KEY_INDEX_H_
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -9,6 +10,7 @@
 #include "common/base/fingerprint.h"
 #include "common/base/huge_memory.h"
 #include "common/base/machine/prefetch.h"
+#include "common/base/round_up.h"
 
 namespace muster {
 
@@ -23,6 +25,15 @@ class KeyIndex {
   static constexpr uint32_t kMissing = std::numeric_limits<uint32_t>::max();
 
   KeyIndex() { Allocate(kFirstBuckets); }
+
+  static constexpr size_t kBucketBytes = 64;
+  // Returns the most keys in so many buckets, of which a key more doubles the number: 5/8 of what
+  // fits in, so that few buckets are full.
+  static constexpr uint64_t MostKeys(uint64_t buckets) { return buckets * kInBucket * 5 / 8; }
+  // Returns the number of buckets of so many keys.
+  static constexpr uint64_t BucketsOf(uint64_t keys) {
+    return std::bit_ceil(CeilDivide(keys * 8, uint64_t{kInBucket * 5}));
+  }
 
   size_t size() const { return size_; }
   size_t bytes() const { return bucket_count_ * sizeof(Bucket); }
@@ -71,7 +82,7 @@ class KeyIndex {
 
   static constexpr size_t kInBucket = 5;
 
-  struct alignas(64) Bucket {
+  struct alignas(kBucketBytes) Bucket {
     // Entries in use come first.
     std::array<uint64_t, kInBucket> keys;
     std::array<uint32_t, kInBucket> numbers;
@@ -97,7 +108,7 @@ class KeyIndex {
       ++epoch_and_size;
     }
   };
-  static_assert(sizeof(Bucket) == 64);
+  static_assert(sizeof(Bucket) == kBucketBytes);
 
   static constexpr size_t kFirstBuckets = 16;
   static constexpr uint32_t kSizeBits = 3;
@@ -118,8 +129,7 @@ class KeyIndex {
   }
   void Fill(Bucket& bucket, uint64_t key, uint32_t number) {
     Put(bucket, key, number);
-    // At most 5/8 full, so that few buckets are full.
-    if (++size_ * 8 > bucket_count_ * kInBucket * 5) Grow();
+    if (++size_ > MostKeys(bucket_count_)) Grow();
   }
   void Allocate(size_t bucket_count);
   void Grow();

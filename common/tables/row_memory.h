@@ -44,6 +44,9 @@ class RowMemory {
 
   static constexpr uint32_t kMissing = KeyIndex::kMissing;
 
+  // The most bytes that a row takes of the index, on average.
+  static constexpr size_t kIndexBytesPerRow = 32;
+
   // Makes an empty one for rows of `width` floats.
   explicit RowMemory(uint32_t width);
 
@@ -51,7 +54,7 @@ class RowMemory {
   // Bytes taken, free places included.
   size_t memory_bytes() const;
   // The most memory that one more row takes on average.
-  size_t bytes_per_row() const { return stride_ + 32; }
+  size_t bytes_per_row() const { return stride_ + kIndexBytesPerRow; }
 
   // Start to load what Find and At read.
   void PrefetchKey(uint64_t key) const { index_.Prefetch(key); }

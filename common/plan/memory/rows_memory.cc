@@ -1,9 +1,9 @@
 #include "common/plan/memory/rows_memory.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 
+#include "common/base/buffer_pool.h"
 #include "common/base/huge_memory.h"
 #include "common/base/round_up.h"
 #include "common/job/job_road.h"
@@ -11,17 +11,19 @@
 #include "common/optim/optimizer.h"
 #include "common/partition/schema.h"
 #include "common/plan/size/distinct_rows.h"
+#include "common/tables/key_index.h"
+#include "common/tables/row_memory.h"
 #include "proto/job.pb.h"
 
 namespace muster {
 namespace {
 
-// Messages of this size and more are put together in slabs of a huge page at least, for one size
+// Messages that are large enough are put together in slabs of a huge page at least, for one size
 // each, of which batches have two (common/base/buffer_pool.h). Rows lie in such slabs, too.
-constexpr uint64_t kSmallestInSlab = 64 << 10;
 constexpr uint64_t kSlabBytes = HugeMemory::kPageBytes;
-// Bytes that a table keeps beside a row's floats.
-constexpr uint64_t kRowOverheadBytes = 64;
+// Bytes that a table keeps beside a row's floats: the head, and the row's share of the index.
+constexpr uint64_t kHeadBytes = sizeof(RowMemory::Row);
+constexpr uint64_t kRowOverheadBytes = kHeadBytes + RowMemory::kIndexBytesPerRow;
 
 uint64_t RowFloats(const v1::OptimizerSpec& spec, uint64_t dim) {
   const auto optimizer = CreateOptimizer(spec, Granularity::kRow);
@@ -81,7 +83,7 @@ std::vector<MemoryPart> RowsMemory::OfWorker() const {
     // and the gradients of two earlier batches, held until they are sent.
     const uint64_t partitions = LayoutOptions(spec_.update()).partitions;
     const uint64_t moved = in_batch * row_bytes_;
-    const bool in_slabs = moved >= partitions * kSmallestInSlab;
+    const bool in_slabs = moved >= partitions * BufferPool::kSmallestInSlab;
     parts.push_back({.name = "messages of rows",
                      .bytes = 5 * moved + std::max(moved, in_slabs ? 2 * kSlabBytes : 0)});
     return parts;
@@ -149,19 +151,18 @@ uint64_t RowsMemory::DividedRowsOfStep(uint64_t own) const {
 }
 
 // Returns the bytes of records in slabs (common/tables/row_memory.h), and of the index of their
-// keys (common/tables/key_index.h): buckets of five keys, a power of two of them, at most five
-// eighths full. The most there is at a time may have been when it grew, and its keys went over from
-// one of half the size.
+// keys (common/tables/key_index.h). The most there is at a time may have been when it grew, and its
+// keys went over from one of half the size.
 uint64_t RowsMemory::TableBytes(uint64_t rows) const {
-  constexpr uint64_t kHead = 32, kBucket = 64;
+  constexpr uint64_t kBucket = KeyIndex::kBucketBytes;
   const auto records = [this](uint64_t count) {
-    const uint64_t bytes = count * (sizeof(float) * row_floats_ + kHead);
+    const uint64_t bytes = count * (sizeof(float) * row_floats_ + kHeadBytes);
     // Only the touched part of the first counts.
     return bytes <= kSlabBytes ? bytes : RoundUp(bytes, kSlabBytes);
   };
-  const uint64_t buckets = std::bit_ceil((rows * 8 + 24) / 25);
+  const uint64_t buckets = KeyIndex::BucketsOf(rows);
   return std::max(records(rows) + buckets * kBucket,
-                  records(buckets / 2 * 25 / 8) + buckets * (kBucket + kBucket / 2));
+                  records(KeyIndex::MostKeys(buckets / 2)) + buckets * (kBucket + kBucket / 2));
 }
 
 }  // namespace muster
