@@ -14,12 +14,14 @@ CommunicatorContextGroup::~CommunicatorContextGroup() {
   }
 }
 
-CollectiveCall CommunicatorContextGroup::CallOf(Collective kind, DType type, int64_t elements,
-                                                const char* label) const {
+CollectiveCall CommunicatorContextGroup::CallOf(Collective kind, const char* label, DType type,
+                                                int64_t elements, const void* in, void* out) const {
   CollectiveCall call;
   call.kind = kind;
   call.dtype = type;
   call.count = static_cast<size_t>(elements);
+  call.in = in;
+  call.out = out;
   call.timeout = timeout_;
   call.label = label;
   return call;
@@ -28,11 +30,11 @@ CollectiveCall CommunicatorContextGroup::CallOf(Collective kind, DType type, int
 void CommunicatorContextGroup::StartToPass(DType type, int64_t elements, const void* mine,
                                            void* theirs) {
   if (!status_.ok()) return;
-  CollectiveCall send = CallOf(Collective::kSend, type, elements, "to next context rank");
-  send.in = mine;
+  CollectiveCall send =
+      CallOf(Collective::kSend, "to next context rank", type, elements, mine, nullptr);
   send.root = (rank() + 1) % size();
-  CollectiveCall receive = CallOf(Collective::kReceive, type, elements, "from context rank");
-  receive.out = theirs;
+  CollectiveCall receive =
+      CallOf(Collective::kReceive, "from context rank", type, elements, nullptr, theirs);
   receive.root = (rank() + size() - 1) % size();
   under_way_.push_back(start_(communicator_, {send, receive}));
 }
@@ -56,31 +58,19 @@ void CommunicatorContextGroup::Run(const CollectiveCall& call) {
 }
 
 void CommunicatorContextGroup::Gather(DType type, int64_t elements, const void* mine, void* all) {
-  CollectiveCall call = CallOf(Collective::kAllGather, type, elements, "keys and values");
-  call.in = mine;
-  call.out = all;
-  Run(call);
+  Run(CallOf(Collective::kAllGather, "keys and values", type, elements, mine, all));
 }
 
 void CommunicatorContextGroup::ScatterSums(DType type, int64_t elements, void* all, void* mine) {
-  CollectiveCall call = CallOf(Collective::kReduceScatter, type, elements, "gradients of keys");
-  call.in = all;
-  call.out = mine;
-  Run(call);
+  Run(CallOf(Collective::kReduceScatter, "gradients of keys", type, elements, all, mine));
 }
 
 void CommunicatorContextGroup::Exchange(DType type, int64_t elements, const void* in, void* out) {
-  CollectiveCall call = CallOf(Collective::kAllToAll, type, elements, "context rank's heads");
-  call.in = in;
-  call.out = out;
-  Run(call);
+  Run(CallOf(Collective::kAllToAll, "context rank's heads", type, elements, in, out));
 }
 
 void CommunicatorContextGroup::Sum(DType type, int64_t elements, void* values) {
-  CollectiveCall call = CallOf(Collective::kAllReduce, type, elements, "sum over context ranks");
-  call.in = values;
-  call.out = values;
-  Run(call);
+  Run(CallOf(Collective::kAllReduce, "sum over context ranks", type, elements, values, values));
 }
 
 }  // namespace muster

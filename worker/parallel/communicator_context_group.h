@@ -57,7 +57,8 @@ class CommunicatorContextGroup final : public ContextGroup {
   absl::Status status() const override { return status_; }
 
  private:
-  CollectiveCall CallOf(Collective kind, DType type, int64_t elements, const char* label) const;
+  CollectiveCall CallOf(Collective kind, const char* label, DType type, int64_t elements,
+                        const void* in, void* out) const;
   void Await(const Passing& passing);
   void Run(const CollectiveCall& call);
 

@@ -4,38 +4,30 @@
 
 namespace muster {
 
-void CommunicatorTensorGroup::Run(CollectiveCall call, DType type, int64_t elements,
-                                  const char* label) {
+void CommunicatorTensorGroup::Run(Collective kind, const char* label, DType type, int64_t elements,
+                                  const void* in, void* out) {
   if (!status_.ok()) return;
+  CollectiveCall call;
+  call.kind = kind;
   call.dtype = type;
   call.count = static_cast<size_t>(elements);
+  call.in = in;
+  call.out = out;
   call.timeout = timeout_;
   call.label = label;
   status_ = run_(communicator_, call);
 }
 
 void CommunicatorTensorGroup::Gather(DType type, int64_t elements, const void* mine, void* all) {
-  CollectiveCall call;
-  call.kind = Collective::kAllGather;
-  call.in = mine;
-  call.out = all;
-  Run(call, type, elements, "tensor rows");
+  Run(Collective::kAllGather, "tensor rows", type, elements, mine, all);
 }
 
 void CommunicatorTensorGroup::ScatterSums(DType type, int64_t elements, void* all, void* mine) {
-  CollectiveCall call;
-  call.kind = Collective::kReduceScatter;
-  call.in = all;
-  call.out = mine;
-  Run(call, type, elements, "sums of tensor rows");
+  Run(Collective::kReduceScatter, "sums of tensor rows", type, elements, all, mine);
 }
 
 void CommunicatorTensorGroup::Sum(DType type, int64_t elements, void* values) {
-  CollectiveCall call;
-  call.kind = Collective::kAllReduce;
-  call.in = values;
-  call.out = values;
-  Run(call, type, elements, "sum over tensor ranks");
+  Run(Collective::kAllReduce, "sum over tensor ranks", type, elements, values, values);
 }
 
 }  // namespace muster

@@ -36,7 +36,8 @@ class CommunicatorTensorGroup final : public TensorGroup {
   absl::Status status() const override { return status_; }
 
  private:
-  void Run(CollectiveCall call, DType type, int64_t elements, const char* label);
+  void Run(Collective kind, const char* label, DType type, int64_t elements, const void* in,
+           void* out);
 
   Communicator& communicator_;
   const absl::Duration timeout_;

@@ -15,10 +15,11 @@
 namespace muster {
 namespace {
 
-// A rank's place in a tensor group, without the calls.
-class PlaceInGroup final : public TensorGroup {
+// A rank's place in a group, without the calls.
+template <typename Group>
+class PlaceIn : public Group {
  public:
-  explicit PlaceInGroup(const TensorGroup& group) : size_(group.size()), rank_(group.rank()) {}
+  explicit PlaceIn(const Group& group) : size_(group.size()), rank_(group.rank()) {}
 
   int size() const override { return size_; }
   int rank() const override { return rank_; }
@@ -32,24 +33,13 @@ class PlaceInGroup final : public TensorGroup {
   const int rank_;
 };
 
-// The same in a context group.
-class PlaceInContext final : public ContextGroup {
+class PlaceInContext final : public PlaceIn<ContextGroup> {
  public:
-  explicit PlaceInContext(const ContextGroup& group) : size_(group.size()), rank_(group.rank()) {}
+  using PlaceIn::PlaceIn;
 
-  int size() const override { return size_; }
-  int rank() const override { return rank_; }
   void StartToPass(DType, int64_t, const void*, void*) override {}
   void AwaitPassed() override {}
-  void Gather(DType, int64_t, const void*, void*) override {}
-  void ScatterSums(DType, int64_t, void*, void*) override {}
   void Exchange(DType, int64_t, const void*, void*) override {}
-  void Sum(DType, int64_t, void*) override {}
-  absl::Status status() const override { return absl::OkStatus(); }
-
- private:
-  const int size_;
-  const int rank_;
 };
 
 }  // namespace
@@ -57,7 +47,7 @@ class PlaceInContext final : public ContextGroup {
 absl::Status WarmUp(DevicePasses& passes, const Model& model, const ModelParameters& parameters,
                     GradientSpans gradients, const WarmUpPart& part) {
   LayerContext context;
-  absl::optional<PlaceInGroup> group;
+  absl::optional<PlaceIn<TensorGroup>> group;
   if (part.tensor_group != nullptr) {
     context.tensor_group = &group.emplace(*part.tensor_group);
     context.sequence_parallel = part.sequence_parallel;
