@@ -110,10 +110,6 @@ struct StepAction {
   }
   // Returns whether the action queues a message.
   bool transfers() const { return receives() || sends(); }
-  // Returns whether the action waits for a message that was received.
-  bool awaits() const {
-    return kind == ActionKind::kAwaitActivation || kind == ActionKind::kAwaitGradient;
-  }
   // Returns whether a message of the action has a gradient.
   bool of_gradient() const {
     return kind == ActionKind::kReceiveGradient || kind == ActionKind::kSendGradient ||

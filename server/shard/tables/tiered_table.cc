@@ -63,7 +63,6 @@ absl::Status TieredTable::LoadStored(uint64_t key, ParameterStore::Value value) 
   row.last_use = static_cast<uint32_t>(record.last_use);
   row.flags = RowMemory::kStored;
   ++stored_in_memory_;
-  ++rows_read_;
   return absl::OkStatus();
 }
 
@@ -263,7 +262,6 @@ absl::Status TieredTable::StoreRows(Memory& memory, absl::Span<const uint32_t> n
   }
   MUSTER_RETURN_IF_ERROR(WriteBatch(batch, stored, highest_lsn));
   stored_in_memory_ = stored_in_memory;
-  rows_written_ += static_cast<uint64_t>(to - encoded_.data()) / bytes;
   for (const auto& [key, number] : sorted) {
     Row& row = memory.At(number);
     if (policy().Expired(row.last_use, IsRow(memory) ? row.steps : 0, completed)) {

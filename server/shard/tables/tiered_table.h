@@ -93,9 +93,6 @@ class TieredTable {
   // Return the rows in both tiers, and those on disk alone; both with the counts on disk.
   size_t rows() const { return rows_.rows() + rows_on_disk(); }
   size_t rows_on_disk() const { return stored_ - stored_in_memory_; }
-  // Return how many rows and counts were read from the store, and written to it, so far.
-  uint64_t rows_read() const { return rows_read_; }
-  uint64_t rows_written() const { return rows_written_; }
   // Return the memory that is taken, and what rows and counts use of it.
   size_t memory_bytes() const { return rows_.memory_bytes() + counts_.memory_bytes(); }
   size_t used_bytes() const {
@@ -196,8 +193,6 @@ class TieredTable {
   uint64_t stored_ = 0;
   uint64_t stored_in_memory_ = 0;
   uint64_t highest_lsn_ = 0;
-  uint64_t rows_read_ = 0;
-  uint64_t rows_written_ = 0;
   Hands row_hands_;
   Hands count_hands_;
   uint64_t expire_stored_from_ = 0;

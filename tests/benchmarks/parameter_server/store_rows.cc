@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,6 +22,7 @@
 #include "common/base/machine/prefetch.h"
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
+#include "server/shard/storage/parameter_store.h"
 #include "server/shard/storage/rocksdb_store.h"
 #include "server/shard/tables/tiered_table.h"
 
@@ -55,6 +57,51 @@ std::vector<std::vector<uint64_t>> Requests(KeyDistribution distribution, uint64
   return requests;
 }
 
+// A store that counts the rows that are read from it and written to it.
+class CountingStore final : public ParameterStore {
+ public:
+  explicit CountingStore(std::unique_ptr<ParameterStore> store) : store_(std::move(store)) {}
+
+  uint64_t rows_read() const { return rows_read_; }
+  uint64_t rows_written() const { return rows_written_; }
+
+  absl::Status Write(const StoreBatch& batch, Durability durability) override {
+    for (const StoreBatch::Change& change : batch.changes()) {
+      rows_written_ += change.kind == StoreBatch::Kind::kPut ? 1 : 0;
+    }
+    return store_->Write(batch, durability);
+  }
+  absl::Status MultiGet(const std::string& job, uint32_t table, uint32_t partition,
+                        absl::Span<const uint64_t> keys, FoundVisitor visitor) const override {
+    return store_->MultiGet(job, table, partition, keys, [&](size_t index, Value value) {
+      ++rows_read_;
+      visitor(index, value);
+    });
+  }
+  absl::Status Scan(const std::string& job, uint32_t table, uint32_t partition,
+                    ScanVisitor visitor) const override {
+    return store_->Scan(job, table, partition, visitor);
+  }
+  absl::StatusOr<std::unique_ptr<StoreSnapshot>> Snapshot(const std::string& job, uint32_t table,
+                                                          uint32_t partition) const override {
+    return store_->Snapshot(job, table, partition);
+  }
+  absl::StatusOr<std::optional<std::string>> GetMeta(const std::string& job,
+                                                     uint32_t partition) const override {
+    return store_->GetMeta(job, partition);
+  }
+  absl::StatusOr<std::vector<uint32_t>> Partitions(const std::string& job) const override {
+    return store_->Partitions(job);
+  }
+  absl::StatusOr<std::vector<std::string>> Jobs() const override { return store_->Jobs(); }
+  absl::Status DropJob(const std::string& job) override { return store_->DropJob(job); }
+
+ private:
+  const std::unique_ptr<ParameterStore> store_;
+  mutable uint64_t rows_read_ = 0;
+  uint64_t rows_written_ = 0;
+};
+
 class TieredBenchTable final : public BenchTable {
  public:
   absl::Status Open(const Options& options) {
@@ -67,8 +114,10 @@ class TieredBenchTable final : public BenchTable {
     tier.job = kRowsJob;
     if (options.cache_bytes > 0) {
       MUSTER_ASSIGN_OR_RETURN(
-          store_, RocksDbStore::Create({.data_dir = options.folder,
-                                        .block_cache_bytes = options.block_cache_bytes}));
+          std::unique_ptr<ParameterStore> store,
+          RocksDbStore::Create(
+              {.data_dir = options.folder, .block_cache_bytes = options.block_cache_bytes}));
+      store_ = std::make_unique<CountingStore>(std::move(store));
       tier.store = store_.get();
       tier.evicts = true;
     }
@@ -110,16 +159,15 @@ class TieredBenchTable final : public BenchTable {
         start = now;
         cpu_start = ThreadSeconds();
         rows = 0;
-        read = table_->rows_read();
-        written = table_->rows_written();
+        read = rows_read();
+        written = rows_written();
       }
       if (warm && now - start > duration) {
         const double seconds = absl::ToDoubleSeconds(now - start);
-        return Result{
-            .rows_per_second = rows / seconds,
-            .read_per_second = (table_->rows_read() - read) / seconds,
-            .read_per_cpu_second = (table_->rows_read() - read) / (ThreadSeconds() - cpu_start),
-            .written_per_second = (table_->rows_written() - written) / seconds};
+        return Result{.rows_per_second = rows / seconds,
+                      .read_per_second = (rows_read() - read) / seconds,
+                      .read_per_cpu_second = (rows_read() - read) / (ThreadSeconds() - cpu_start),
+                      .written_per_second = (rows_written() - written) / seconds};
       }
       const std::vector<uint64_t>& request = requests[next++ % requests.size()];
       if (operation != Operation::kPush) {
@@ -135,8 +183,10 @@ class TieredBenchTable final : public BenchTable {
     }
   }
 
+  uint64_t rows_read() const { return store_ == nullptr ? 0 : store_->rows_read(); }
+  uint64_t rows_written() const { return store_ == nullptr ? 0 : store_->rows_written(); }
   uint64_t row_bytes() const override { return table_->rows() * kStoredBytes; }
-  uint64_t written_row_bytes() const override { return table_->rows_written() * kStoredBytes; }
+  uint64_t written_row_bytes() const override { return rows_written() * kStoredBytes; }
 
  private:
   absl::Status Push(absl::Span<const uint64_t> keys) {
@@ -162,7 +212,8 @@ class TieredBenchTable final : public BenchTable {
       .initializer = {.kind = Initializer::Kind::kUniform, .scale = 0.01f, .value = 0},
       .weight_decay = false};
   std::unique_ptr<const Optimizer> optimizer_;
-  std::unique_ptr<RocksDbStore> store_;
+  // Null: all rows stay in memory.
+  std::unique_ptr<CountingStore> store_;
   std::unique_ptr<TieredTable> table_;
   std::vector<float> gradients_;
 };
