@@ -205,13 +205,9 @@ TEST_F(ContextServersTest, EvaluationsCountEachExampleOnce) {
   }
 }
 
-// The scale doubles with each step until gradients overflow, on whatever rank; those steps are left
-// out, also in a clock that is repeated after a loss.
+// Also in a clock that is repeated after a loss.
 TEST_F(ContextServersTest, RanksHaveOneLossScale) {
-  v1::JobSpec job = Job(Shape::kLlama);
-  job.mutable_compute()->set_type(v1::ComputeSpec::F16);
-  job.mutable_compute()->set_loss_scale_window(1);
-  job.mutable_stop()->set_steps(12);
+  const v1::JobSpec job = InFloat16(Job(Shape::kLlama), 12);
   const TrainedValues expected = TrainLocally(job);
   for (const uint32_t stage : {0, 3}) {
     SCOPED_TRACE(stage);
@@ -225,10 +221,7 @@ TEST_F(ContextServersTest, RanksHaveOneLossScale) {
          {HookCall{Hook::kGradientReady, first, 1}, HookCall{Hook::kEndStep, first, 1},
           HookCall{Hook::kBeginStep, first + 1, 1}}) {
       for (const uint32_t slot : {0, 1}) {
-        SCOPED_TRACE(absl::StrCat("slot ", slot, ", hook ", static_cast<int>(at.hook)));
-        RunOptions options;
-        options.deaths = {{.slot = slot, .at = at, .takes_effect = true}};
-        EXPECT_EQ(ValuesOnServers(spec, options).values, undisturbed.trained[0].values);
+        ExpectLossIsRepaired(spec, {slot, at, /*takes_effect=*/true}, undisturbed.trained[0]);
       }
     }
   }
@@ -249,13 +242,7 @@ void ContextServersTest::ExpectLossesToBeRepaired(bool chosen) {
         for (const bool takes_effect : {false, true}) {
           const size_t turn = call + (stage == 0 ? 0 : 1) + (takes_effect ? 2 : 0);
           if ((slot == turn % std::size(kSlots)) != chosen) continue;
-          SCOPED_TRACE(absl::StrCat("stage ", stage, ", slot ", slot, ", step ", at.step, ", hook ",
-                                    static_cast<int>(at.hook), ", ", takes_effect));
-          RunOptions options;
-          options.deaths = {{.slot = slot, .at = at, .takes_effect = takes_effect}};
-          const RunResult run = TrainOnServers(spec, options);
-          EXPECT_EQ(run.rounds, 2);
-          EXPECT_EQ(SameOfAllRanks(run).values, expected.values);
+          ExpectLossIsRepaired(spec, {slot, at, takes_effect}, expected);
         }
       }
     }

@@ -194,9 +194,7 @@ TEST_F(ContextTrainingTest, ALostRankTakesTheStateOfAContextRank) {
   for (const uint32_t slot : {0, 3}) {
     for (const HookCall& at : {HookCall{Hook::kAcquire, 3, 2}, HookCall{Hook::kGradientReady, 4, 7},
                                HookCall{Hook::kEndStep, 5, 1}}) {
-      RunOptions options;
-      options.deaths = {{.slot = slot, .at = at, .takes_effect = true}};
-      EXPECT_EQ(ValuesByAllReduce(spec, options).values, expected.values);
+      ExpectLossIsRepaired(spec, {slot, at, /*takes_effect=*/true}, expected);
     }
   }
 }

@@ -121,14 +121,16 @@ std::string AcquiredText(int unit, Direction direction) {
 }
 
 // Returns the calls of a slot's training, by group: those of servers among its acquired units.
-std::map<std::string, Calls> PlannedCalls(const JobCalls& calls, uint64_t total_steps, int slot) {
+std::map<std::string, Calls> PlannedCalls(const JobCalls& calls, uint64_t total_steps, int slot,
+                                          uint64_t pull_window_bytes) {
   const v1::JobSpec& job = calls.spec();
   const Mesh& mesh = calls.mesh();
   const BatchDivision batch = {.batch_size = job.batch_size(),
                                .data_ranks = mesh.size(kDataAxes),
                                .job_data_ranks = mesh.size(kDataAxes),
                                .micro_batches = ShapeOfStages(job).micro_batches};
-  StepToRecord step = {.shard = mesh.Position(slot, kShardAxes)};
+  StepToRecord step = {.shard = mesh.Position(slot, kShardAxes),
+                       .pull_window_bytes = pull_window_bytes};
   for (int i = 0; i < batch.micro_batches; ++i) {
     step.examples.push_back(batch.MicroBatch(mesh.Position(slot, kDataAxes), i).size());
   }
@@ -244,7 +246,7 @@ std::vector<Calls> CallsMade(const v1::JobSpec& job,
 
 }  // namespace
 
-void ExpectPredictedTraffic(const v1::JobSpec& given) {
+void ExpectPredictedTraffic(const v1::JobSpec& given, uint64_t pull_window_bytes) {
   v1::JobSpec job = given;
   job.clear_evaluation();
   SCOPED_TRACE(
@@ -260,7 +262,9 @@ void ExpectPredictedTraffic(const v1::JobSpec& given) {
   ASSERT_EQ(predicted.status(), absl::OkStatus());
   RequestObserver observer(calls, prepared.total_steps);
   const RunResult run =
-      by_all_reduce ? TrainByAllReduce(job, {}) : TrainOnServers(job, {.observer = &observer});
+      by_all_reduce
+          ? TrainByAllReduce(job, {})
+          : TrainOnServers(job, {.pull_window_bytes = pull_window_bytes, .observer = &observer});
   ASSERT_EQ(run.counters.size(), predicted->workers.size());
   const auto steps = static_cast<double>(prepared.total_steps);
   uint64_t tensor_bytes = 0;
@@ -283,7 +287,11 @@ void ExpectPredictedTraffic(const v1::JobSpec& given) {
     }
     tensor_bytes += counters.tensor_bytes_sent;
     const int rank = static_cast<int>(slot);
-    std::map<std::string, Calls> planned = PlannedCalls(calls, prepared.total_steps, rank);
+    std::map<std::string, Calls> planned =
+        PlannedCalls(calls, prepared.total_steps, rank, pull_window_bytes);
+    if (pull_window_bytes != kPullWindowBytes) {
+      EXPECT_NE(planned, PlannedCalls(calls, prepared.total_steps, rank, kPullWindowBytes));
+    }
     if (calls.served()) EXPECT_EQ(observer.made(rank), planned["servers"]);
     planned.erase("servers");
     std::vector<Calls> groups;

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "common/files/temp_folder.h"
 #include "gtest/gtest.h"
 #include "tests/equivalence/expected_traffic.h"
@@ -123,13 +122,7 @@ void PipelineServersTest::ExpectLossesToBeRepaired(bool chosen) {
       for (const bool takes_effect : {false, true}) {
         const int turn = call + (takes_effect ? 1 : 0) + static_cast<int>(GetParam());
         if ((i == turn % 3) != chosen) continue;
-        SCOPED_TRACE(absl::StrCat("slot ", slot, ", step ", at.step, ", hook ",
-                                  static_cast<int>(at.hook), ", ", takes_effect));
-        RunOptions options;
-        options.deaths = {{.slot = slot, .at = at, .takes_effect = takes_effect}};
-        const RunResult run = TrainOnServers(spec, options);
-        EXPECT_EQ(run.rounds, 2);
-        EXPECT_EQ(SameOfAllRanks(run).values, expected.values);
+        ExpectLossIsRepaired(spec, {slot, at, takes_effect}, expected);
       }
     }
   }
@@ -192,8 +185,7 @@ INSTANTIATE_TEST_SUITE_P(PipelineServers, PipelineServersTest,
                          ::testing::Values(Shape::kGpt2, Shape::kLlama, Shape::kPerceptron),
                          [](const auto& info) { return NameOf(info.param); });
 
-// The scale doubles with each step until gradients overflow, on whatever stage; those steps are
-// left out, also in a clock that is repeated after a loss.
+// Steps that overflow are left out, also in a clock that is repeated after a loss.
 class PipelineServersOverflowTest : public PipelineServersTest {
  protected:
   // Loses each slot in each step, at one of the hooks, or at the other.
@@ -201,10 +193,7 @@ class PipelineServersOverflowTest : public PipelineServersTest {
 };
 
 void PipelineServersOverflowTest::ExpectOneLossScale(bool chosen) {
-  v1::JobSpec spec = OnMesh(Job(), 1, 2);
-  spec.mutable_compute()->set_type(v1::ComputeSpec::F16);
-  spec.mutable_compute()->set_loss_scale_window(1);
-  spec.mutable_stop()->set_steps(10);
+  v1::JobSpec spec = InFloat16(OnMesh(Job(), 1, 2), 10);
   const TrainedValues without = ValuesOnServers(spec);
   spec = InPipeline(spec, 3, Parallelism::ONE_F_ONE_B);
   const RunResult undisturbed = TrainOnServers(spec, {});
@@ -220,11 +209,7 @@ void PipelineServersOverflowTest::ExpectOneLossScale(bool chosen) {
         const int turn = step - first + static_cast<int>(slot) + static_cast<int>(GetParam());
         if ((at.hook == (turn % 2 == 0 ? Hook::kGradientReady : Hook::kEndStep)) != chosen)
           continue;
-        SCOPED_TRACE(
-            absl::StrCat("slot ", slot, ", step ", step, ", hook ", static_cast<int>(at.hook)));
-        RunOptions options;
-        options.deaths = {{.slot = slot, .at = at, .takes_effect = true}};
-        EXPECT_EQ(ValuesOnServers(spec, options).values, undisturbed.trained[0].values);
+        ExpectLossIsRepaired(spec, {slot, at, /*takes_effect=*/true}, undisturbed.trained[0]);
       }
     }
   }

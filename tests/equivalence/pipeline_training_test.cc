@@ -292,13 +292,8 @@ INSTANTIATE_TEST_SUITE_P(PipelineTraining, EveryShapeTest,
                          ::testing::Values(Shape::kGpt2, Shape::kLlama, Shape::kPerceptron),
                          [](const auto& info) { return NameOf(info.param); });
 
-// The scale doubles with each step until gradients overflow, on whatever stage; those steps are
-// left out by all.
 TEST_F(PipelineTrainingTest, OverflowsAreLeftOutByAllStages) {
-  v1::JobSpec spec = On(Job(Shape::kGpt2), {.data = 2});
-  spec.mutable_compute()->set_type(v1::ComputeSpec::F16);
-  spec.mutable_compute()->set_loss_scale_window(1);
-  spec.mutable_stop()->set_steps(12);
+  v1::JobSpec spec = InFloat16(On(Job(Shape::kGpt2), {.data = 2}), 12);
   const TrainedValues expected = ValuesByAllReduce(spec);
   spec = InPipeline(spec, 3, Parallelism::ONE_F_ONE_B);
   const RunResult run = TrainByAllReduce(spec, {});
@@ -319,10 +314,7 @@ void PipelineTrainingTest::ExpectStateOfPeers(bool chosen) {
           const uint32_t turn =
               slot + static_cast<uint32_t>(at.step) + static_cast<uint32_t>(shape);
           if ((takes_effect == (turn % 2 == 1)) != chosen) continue;
-          SCOPED_TRACE(absl::StrCat("slot ", slot, ", step ", at.step));
-          RunOptions options;
-          options.deaths = {{.slot = slot, .at = at, .takes_effect = takes_effect}};
-          EXPECT_EQ(ValuesByAllReduce(spec, options).values, expected.values);
+          ExpectLossIsRepaired(spec, {slot, at, takes_effect}, expected);
         }
       }
     }

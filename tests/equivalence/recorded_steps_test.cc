@@ -1,5 +1,7 @@
 // Every kind of job that ranks compute together moves, to the byte and in order, what is planned.
 #include <cstddef>
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -139,6 +141,20 @@ TEST_P(RecordedStepsTest, RanksCallWhatIsPlanned) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Parts, RecordedStepsTest, ::testing::Range(size_t{0}, kParts));
+
+// Models as small as these fit into the window of jobs, not into these windows.
+TEST(PullWindowTest, UnitsBeyondTheWindowArePulledWhenItIsPlanned) {
+  const TempFolder folder;
+  for (const auto& [shape, window] : {std::pair<TensorShape, uint64_t>(TensorShape::kGpt2, 0),
+                                      {TensorShape::kGpt2, 10'000},
+                                      {TensorShape::kGpt2, 20'000},
+                                      {TensorShape::kPerceptron, 500}}) {
+    SCOPED_TRACE(absl::StrCat(NameOf(shape), ", window ", window));
+    v1::JobSpec spec = PipelineJob(shape, folder, /*blocks=*/4);
+    spec.mutable_stop()->set_steps(2);
+    for (const uint32_t tensor : {1, 2}) ExpectPredictedTraffic(OnMesh(spec, tensor, 2), window);
+  }
+}
 
 }  // namespace
 }  // namespace muster

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/partition/unit_pulls.h"
 #include "common/step/stage_shape.h"
 #include "tests/equivalence/dying_strategy.h"
 #include "tests/equivalence/in_process_servers.h"
@@ -44,6 +45,8 @@ struct RunOptions {
   // All-reduce: bytes that ranks hand over at once, and whether they share memory.
   size_t write_bytes = static_cast<size_t>(-1);
   bool share_memory = true;
+  // The bytes that a slot asks servers for before they are due.
+  uint64_t pull_window_bytes = kPullWindowBytes;
   // Sees the steps of all slots; null: nobody does.
   StepObserver* observer = nullptr;
   // The order of micro-batches in jobs without a pipeline.

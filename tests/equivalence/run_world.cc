@@ -93,6 +93,7 @@ ShardRouterDependencies RunWorld::Routing(uint32_t slot, const v1::ShardMap& map
 std::unique_ptr<ParameterServerStrategy> RunWorld::OnServers(
     uint32_t slot, uint64_t incarnation, ParameterServerStrategy::Options options) {
   const v1::TaskOrder order = Order(slot, incarnation);
+  options.pull_window_bytes = options_.pull_window_bytes;
   options.checkpoints = &checkpoints_.storage();
   options.registered_memory = servers_.MakeTaskMemory();
   return ParameterServerStrategy::Create(
@@ -104,6 +105,7 @@ std::unique_ptr<ParameterServerStrategy> RunWorld::OnServers(
 std::unique_ptr<ServedGroup> RunWorld::OnServersWithPeers(uint32_t slot,
                                                           const v1::TaskOrder& order) {
   ServedGroup::Options options;
+  options.servers.pull_window_bytes = options_.pull_window_bytes;
   options.servers.checkpoints = &checkpoints_.storage();
   return std::make_unique<ServedGroup>(order, *job_.schema, options,
                                        Routing(slot, order.shard_map(), nullptr));

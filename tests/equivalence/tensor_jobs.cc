@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/job/job_road.h"
 #include "gtest/gtest.h"
 #include "tests/equivalence/training_jobs.h"
 
@@ -104,6 +105,13 @@ v1::JobSpec ByAllReduce(v1::JobSpec spec) {
   return spec;
 }
 
+v1::JobSpec InFloat16(v1::JobSpec spec, uint64_t steps) {
+  spec.mutable_compute()->set_type(v1::ComputeSpec::F16);
+  spec.mutable_compute()->set_loss_scale_window(1);
+  spec.mutable_stop()->set_steps(steps);
+  return spec;
+}
+
 v1::JobSpec WithoutSequence(v1::JobSpec spec) {
   spec.mutable_parallelism()->set_sequence(false);
   return spec;
@@ -121,6 +129,22 @@ TrainedValues ValuesOnServers(const v1::JobSpec& spec, const RunOptions& options
 
 TrainedValues ValuesByAllReduce(const v1::JobSpec& spec, const RunOptions& options) {
   return SameOfAllRanks(TrainByAllReduce(spec, options));
+}
+
+void ExpectLossIsRepaired(const v1::JobSpec& spec, const Death& death,
+                          const TrainedValues& expected) {
+  SCOPED_TRACE(absl::StrCat(spec.parallelism().ShortDebugString(), ", slot ", death.slot, ", step ",
+                            death.at.step, ", hook ", static_cast<int>(death.at.hook), ", call ",
+                            death.at.nth, death.takes_effect ? " takes effect" : ""));
+  RunOptions options;
+  options.deaths = {death};
+  const bool by_all_reduce = TrainsByAllReduce(spec);
+  const RunResult run =
+      by_all_reduce ? TrainByAllReduce(spec, options) : TrainOnServers(spec, options);
+  if (!by_all_reduce) {
+    EXPECT_EQ(run.rounds, 2);
+  }
+  EXPECT_EQ(SameOfAllRanks(run).values, expected.values);
 }
 
 std::set<int> StepsLeftOut(const v1::JobSpec& spec, const RunResult& run) {

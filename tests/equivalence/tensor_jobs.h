@@ -7,6 +7,7 @@
 
 #include "common/files/temp_folder.h"
 #include "proto/job.pb.h"
+#include "tests/equivalence/dying_strategy.h"
 #include "tests/equivalence/training_run.h"
 
 namespace muster {
@@ -36,6 +37,10 @@ v1::JobSpec OnMesh(v1::JobSpec spec, uint32_t tensor, uint32_t data, uint32_t st
 v1::JobSpec InContext(v1::JobSpec spec, uint32_t context,
                       v1::ParallelismSpec::ContextExchange exchange = v1::ParallelismSpec::RING);
 
+// Returns the job in f16 and in so many steps, with a loss scale that doubles with each of them
+// until gradients overflow, on whatever rank. Such steps are left out by all.
+v1::JobSpec InFloat16(v1::JobSpec spec, uint64_t steps);
+
 // Returns the job with one step, which is so large that only the gradients are left of the weights.
 v1::JobSpec ForGradients(v1::JobSpec spec);
 
@@ -51,6 +56,11 @@ TrainedValues SameOfAllRanks(const RunResult& run);
 // Train the job on one of the roads, and return these.
 TrainedValues ValuesOnServers(const v1::JobSpec& spec, const RunOptions& options = {});
 TrainedValues ValuesByAllReduce(const v1::JobSpec& spec, const RunOptions& options = {});
+
+// Loses a rank, and expects its successor and its peers to repeat the clock: that all end in these
+// values. On servers ranks are to meet once more for it.
+void ExpectLossIsRepaired(const v1::JobSpec& spec, const Death& death,
+                          const TrainedValues& expected);
 
 // Returns the steps, the last one not counted, whose gradients the slots of an undisturbed run of
 // an f16 job have left out, and expects these to be the same of all slots. A slot whose own

@@ -88,13 +88,7 @@ void EveryServedShapeTest::ExpectLossesToBeRepaired(bool chosen) {
           const bool is_chosen = (slot == 3) == ((call + of_stage + shape) % 2 == 1) &&
                                  takes_effect == ((call / 2 + of_stage + shape / 2) % 2 == 1);
           if (is_chosen != chosen) continue;
-          SCOPED_TRACE(absl::StrCat("stage ", stage, ", slot ", slot, ", step ", at.step, ", ",
-                                    takes_effect));
-          RunOptions options;
-          options.deaths = {{.slot = slot, .at = at, .takes_effect = takes_effect}};
-          const RunResult run = TrainOnServers(spec, options);
-          EXPECT_EQ(run.rounds, 2);
-          EXPECT_EQ(SameOfAllRanks(run).values, expected.values);
+          ExpectLossIsRepaired(spec, {slot, at, takes_effect}, expected);
         }
       }
     }
@@ -139,13 +133,8 @@ TEST_P(EveryServedShapeTest, RanksMoveWhatIsPredicted) {
   for (const v1::JobSpec& one : specs) ExpectPredictedTraffic(OnMesh(one, 2, 2));
 }
 
-// The scale doubles with each step until gradients overflow, on whatever rank; those steps are left
-// out.
 TEST_F(TensorServersTest, OverflowsAreLeftOutByAllRanks) {
-  v1::JobSpec spec = Job(Shape::kLlama);
-  spec.mutable_compute()->set_type(v1::ComputeSpec::F16);
-  spec.mutable_compute()->set_loss_scale_window(1);
-  spec.mutable_stop()->set_steps(12);
+  const v1::JobSpec spec = InFloat16(Job(Shape::kLlama), 12);
   const TrainedValues expected = TrainLocally(spec);
   for (const uint32_t stage : {0, 3}) {
     const v1::JobSpec mesh = OnMesh(spec, 2, 2, stage);
@@ -156,10 +145,7 @@ TEST_F(TensorServersTest, OverflowsAreLeftOutByAllRanks) {
 }
 
 void TensorServersTest::ExpectOneLossScaleAfterLosses(bool chosen) {
-  v1::JobSpec job = Job(Shape::kLlama);
-  job.mutable_compute()->set_type(v1::ComputeSpec::F16);
-  job.mutable_compute()->set_loss_scale_window(1);
-  job.mutable_stop()->set_steps(9);
+  v1::JobSpec job = InFloat16(Job(Shape::kLlama), 9);
   job.mutable_clipping()->set_by_global_norm(0.05);
   for (const uint32_t stage : {0, 3}) {
     const v1::JobSpec spec = OnMesh(job, 2, 2, stage);
@@ -179,11 +165,7 @@ void TensorServersTest::ExpectOneLossScaleAfterLosses(bool chosen) {
             const bool is_chosen = (slot == 3) == ((i + j + of_stage) % 2 == 1) &&
                                    takes_effect == ((i + of_stage) % 2 == 1);
             if (is_chosen != chosen) continue;
-            SCOPED_TRACE(absl::StrCat("stage ", stage, ", slot ", slot, ", step ", step, ", hook ",
-                                      static_cast<int>(at.hook), ", ", takes_effect));
-            RunOptions options;
-            options.deaths = {{.slot = slot, .at = at, .takes_effect = takes_effect}};
-            EXPECT_EQ(ValuesOnServers(spec, options).values, SameOfAllRanks(undisturbed).values);
+            ExpectLossIsRepaired(spec, {slot, at, takes_effect}, SameOfAllRanks(undisturbed));
           }
         }
       }

@@ -204,13 +204,8 @@ TEST_F(TensorTrainingTest, PerceptronsTrainAsOneProcessInEveryStage) {
   }
 }
 
-// The scale doubles with each step until gradients overflow, on whatever rank; those steps are left
-// out.
 TEST_F(TensorTrainingTest, OverflowsAreLeftOutByAllRanks) {
-  v1::JobSpec spec = Job(Shape::kLlama);
-  spec.mutable_compute()->set_type(v1::ComputeSpec::F16);
-  spec.mutable_compute()->set_loss_scale_window(1);
-  spec.mutable_stop()->set_steps(12);
+  const v1::JobSpec spec = InFloat16(Job(Shape::kLlama), 12);
   std::vector<std::string> alone;
   const TrainedValues expected = TrainLocally(spec, nullptr, &alone);
   for (const uint32_t stage : {0, 2}) {
@@ -266,9 +261,7 @@ TEST_F(TensorTrainingTest, ALostRankTakesTheStateOfItsPeer) {
     for (const HookCall& at : {HookCall{Hook::kAcquire, 3, 2}, HookCall{Hook::kGradientReady, 4, 7},
                                HookCall{Hook::kEndStep, 5, 1}}) {
       for (const bool takes_effect : {false, true}) {
-        RunOptions options;
-        options.deaths = {{.slot = slot, .at = at, .takes_effect = takes_effect}};
-        EXPECT_EQ(ValuesByAllReduce(spec, options).values, expected.values);
+        ExpectLossIsRepaired(spec, {slot, at, takes_effect}, expected);
       }
     }
   }

@@ -174,7 +174,7 @@ class StepRecorder {
         micro_batches_(static_cast<int>(step.examples.size())),
         layers_(rank.job_.spec(), rank.job_.mesh(), rank.stage_.units(), rank.layers_,
                 recorded_.calls),
-        pulls_(rank.pulled_bytes_, kPullWindowBytes),
+        pulls_(rank.pulled_bytes_, step.pull_window_bytes),
         came_(rank.units_) {
     stage_.shape.micro_batches = micro_batches_;
     if (rank.places_.has_value()) gathers_.emplace(*rank.places_);

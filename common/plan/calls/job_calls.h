@@ -16,6 +16,7 @@
 #include "common/partition/stage_holding.h"
 #include "common/partition/tensor_spec.h"
 #include "common/partition/unit_places.h"
+#include "common/partition/unit_pulls.h"
 #include "common/plan/calls/layer_calls.h"
 #include "common/plan/calls/step_calls.h"
 #include "common/step/stage_shape.h"
@@ -85,6 +86,8 @@ struct StepToRecord {
   // The rank's position in its shard group; absent: what is recorded is the mean over its group
   // and over the ranks of its layers.
   absl::optional<int> shard;
+  // Only with servers: the bytes that are asked for before they are due.
+  uint64_t pull_window_bytes = kPullWindowBytes;
 };
 
 // The calls of one kind of rank. It walks the actions of a training step and asks, at each, the
