@@ -16,7 +16,8 @@ class ExpertOps {
   virtual ~ExpertOps() = default;
 
   virtual void Route(const RouterShape& shape, const RouteArrays& arrays) = 0;
-  // counts [N / run, E] = how often each expert is chosen by counted tokens of the run.
+  // counts [runs, E] = how often each expert is chosen by counted tokens of the run; 0 in runs of
+  // which these tokens are none.
   virtual void CountChosen(const RouterShape& shape, const int32_t* chosen,
                            const CountedTokens& counted, float* counts) = 0;
   // dlogits = the gradient of the weights, and of both losses of counted tokens; sums += these.

@@ -43,10 +43,13 @@ struct RouteArrays {
 };
 
 // The tokens that losses of routers count: those with a label. They share counts with their
-// neighbours, `run` tokens each, such as a sequence.
+// neighbours, `run` tokens each, such as a sequence. The arrays may be a part of all tokens, from
+// number `first` on, which need not begin or end with a run.
 struct CountedTokens {
   const int32_t* labels = nullptr;  // [N]; below 0: none. Null: every token counts.
-  int64_t run = 0;                  // N is a multiple of it.
+  int64_t first = 0;                // Token n is in run (first + n) / run.
+  int64_t run = 0;
+  int64_t runs = 0;  // Of all tokens.
 };
 
 // The sums over counted tokens of what routers are judged by.
@@ -66,7 +69,7 @@ struct RouteBackwardArrays {
   const int32_t* chosen = nullptr;  // [N, k]
   const float* dweights = nullptr;  // [N, k]
   CountedTokens counted;
-  const float* counts = nullptr;  // [N / run, E]; null: no auxiliary loss
+  const float* counts = nullptr;  // [runs, E]; null: no auxiliary loss
   float auxiliary = 0;
   float z = 0;
   // The factor of both losses' gradients, in the ops' memory; null: 1.
