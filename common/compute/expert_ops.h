@@ -30,7 +30,7 @@ class ExpertOps {
   // rows [R, C] = x [N, C]'s row of the assignment's token.
   virtual void GatherRows(const TokenRowsShape& shape, const void* x, const int32_t* assignments,
                           void* rows) = 0;
-  // out = base + the rows of the token's assignments, in their order, summed in f32, rounded once.
+  // out = bases + the rows of the token's assignments, in their order, summed in f32, rounded once.
   virtual void CombineRows(const TokenRowsShape& shape, const CombineArrays& arrays) = 0;
 
   virtual void Linear(const ExpertLinear& linear, const int32_t* offsets, const void* x,

@@ -142,7 +142,8 @@ struct TokenRowsShape {
 struct CombineArrays {
   const void* rows = nullptr;       // T [R, C]
   const int32_t* places = nullptr;  // [R]
-  const void* base = nullptr;       // T [N, C], a first summand; null: none; may be out
+  // T [N, C]: first summands, in this order; null: none; each may be out.
+  const void* bases[3] = {};
   void* out = nullptr;              // T [N, C]
 };
 
