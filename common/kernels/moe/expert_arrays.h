@@ -21,6 +21,7 @@ namespace muster {
 // (one, in a group of one) have the highest sum; of equal ones the lower index. A NaN is below
 // every number. The weight of a chosen expert is scaling · s, or with `normalize` scaling · s / Z,
 // Z the sum of s over the chosen, to which kSigmoid adds 1e-20.
+// REQUIRES: E is a multiple of the groups, and k at most the experts of `top_groups` of them.
 struct RouterShape {
   enum class Scores { kSoftmax, kSigmoid };
   int64_t tokens = 0;   // N
@@ -144,7 +145,7 @@ struct CombineArrays {
   const int32_t* places = nullptr;  // [R]
   // T [N, C]: first summands, in this order; null: none; each may be out.
   const void* bases[3] = {};
-  void* out = nullptr;              // T [N, C]
+  void* out = nullptr;  // T [N, C]
 };
 
 // y [N, C] = σ(logit of the row) · x.

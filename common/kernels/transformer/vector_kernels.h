@@ -59,6 +59,25 @@ struct TypedVectorKernels {
   void (*swiglu)(int64_t rows, int64_t F, const T* gate_up, T* y);
   void (*swiglu_backward)(int64_t rows, int64_t F, const T* gate_up, const T* dy, T* d_gate_up);
 
+  // Of rows of experts (common/kernels/moe/expert_arrays.h); weights and dweights by assignment.
+  void (*weighted_gelu)(int64_t rows, int64_t F, const int32_t* assignments, const float* weights,
+                        const T* x, T* y);
+  void (*weighted_gelu_backward)(int64_t rows, int64_t F, const int32_t* assignments,
+                                 const float* weights, const T* x, const T* dy, T* dx,
+                                 float* dweights);
+  void (*weighted_swiglu)(int64_t rows, int64_t F, const int32_t* assignments, const float* weights,
+                          const T* gate_up, T* y);
+  void (*weighted_swiglu_backward)(int64_t rows, int64_t F, const int32_t* assignments,
+                                   const float* weights, const T* gate_up, const T* dy,
+                                   T* d_gate_up, float* dweights);
+  // out[n] = the three bases, as far as they are not null, + rows places[0 … count) of `rows`, of
+  // n columns, in f32.
+  void (*sum_of_rows)(int64_t n, int64_t count, const T* rows, const int32_t* places,
+                      const T* const* bases, T* out);
+  // y = factor · x; and dx = factor · dy, returning dy · x.
+  void (*scale_row)(int64_t n, float factor, const T* x, T* y);
+  float (*scale_row_backward)(int64_t n, float factor, const T* x, const T* dy, T* dx);
+
   // Of rows [begin, end).
   void (*norm)(const NormShape& shape, const NormInputs<T>& in, const NormOutputs<T>& out,
                int64_t begin, int64_t end);

@@ -7,6 +7,7 @@
 #include "common/kernels/transformer/attention_loops.h"
 #include "common/kernels/transformer/cross_entropy_loops.h"
 #include "common/kernels/transformer/dropout_loops.h"
+#include "common/kernels/transformer/expert_loops.h"
 #include "common/kernels/transformer/norm_loops.h"
 #include "common/kernels/transformer/vector_kernels.h"
 
@@ -24,6 +25,13 @@ constexpr TypedVectorKernels<T> kTypedLoops = {
     .gelu_backward = GeluBackwardLoop<T>,
     .swiglu = SwiGluLoop<T>,
     .swiglu_backward = SwiGluBackwardLoop<T>,
+    .weighted_gelu = WeightedGeluLoop<T>,
+    .weighted_gelu_backward = WeightedGeluBackwardLoop<T>,
+    .weighted_swiglu = WeightedSwiGluLoop<T>,
+    .weighted_swiglu_backward = WeightedSwiGluBackwardLoop<T>,
+    .sum_of_rows = SumOfRowsLoop<T>,
+    .scale_row = ScaleRowLoop<T>,
+    .scale_row_backward = ScaleRowBackwardLoop<T>,
     .norm = NormLoop<T>,
     .norm_backward = NormBackwardLoop<T>,
     .rotary = RotaryLoop<T>,

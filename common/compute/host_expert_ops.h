@@ -1,0 +1,38 @@
+#ifndef MUSTER_COMMON_COMPUTE_HOST_EXPERT_OPS_H_
+#define MUSTER_COMMON_COMPUTE_HOST_EXPERT_OPS_H_
+
+#include <cstdint>
+
+#include "common/compute/expert_ops.h"
+
+namespace muster {
+
+// ExpertOps on this machine's processors: calls common/kernels/moe at once, as HostOps does the
+// kernels of the rest.
+class HostExpertOps final : public ExpertOps {
+ public:
+  void Route(const RouterShape& shape, const RouteArrays& arrays) override;
+  void CountChosen(const RouterShape& shape, const int32_t* chosen, const CountedTokens& counted,
+                   float* counts) override;
+  void RouteBackward(const RouterShape& shape, DType type,
+                     const RouteBackwardArrays& arrays) override;
+  void OrderRows(const RouterShape& shape, const int32_t* chosen, const ExpertRows& rows) override;
+  void GatherRows(const TokenRowsShape& shape, const void* x, const int32_t* assignments,
+                  void* rows) override;
+  void CombineRows(const TokenRowsShape& shape, const CombineArrays& arrays) override;
+  void Linear(const ExpertLinear& linear, const int32_t* offsets, const void* x, const void* weight,
+              void* y) override;
+  void LinearBackwardInput(const ExpertLinear& linear, const int32_t* offsets, const void* dy,
+                           const void* weight, void* dx) override;
+  void LinearBackwardWeights(const ExpertLinear& linear, const int32_t* offsets,
+                             const ExpertLinearGradientArrays& arrays) override;
+  void Activate(const ExpertActivation& activation, const ExpertActivationArrays& arrays) override;
+  void ActivateBackward(const ExpertActivation& activation,
+                        const ExpertActivationGradientArrays& arrays) override;
+  void GateRows(const TokenRowsShape& shape, const GateRowsArrays& arrays) override;
+  void GateRowsBackward(const TokenRowsShape& shape, const GateRowsGradientArrays& arrays) override;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_COMMON_COMPUTE_HOST_EXPERT_OPS_H_
