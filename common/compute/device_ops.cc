@@ -1,6 +1,5 @@
 #include "common/compute/device_ops.h"
 
-#include "absl/strings/str_cat.h"
 #include "common/compute/device_ops_scratch.h"
 #include "common/kernels/device/device_activation.h"
 #include "common/kernels/device/device_arrays.h"
@@ -41,20 +40,12 @@ MatmulProblem BackwardInputOf(const Linear& linear) {
 }  // namespace
 
 DeviceOps::DeviceOps(const DeviceOpsOptions& options, DeviceStream& stream, DeviceMatmul& matmul)
-    : options_(options),
+    : scratch_(options.scratch, options.scratch_bytes, stream),
       stream_(stream),
       compute_stream_(stream),
       matmul_(matmul),
+      experts_(stream, scratch_),
       fuses_gelu_(options.gelu == DeviceOpsOptions::Gelu::kFused) {}
-
-float* DeviceOps::Scratch(int64_t floats) {
-  if (floats * sizeof(float) > options_.scratch_bytes) {
-    stream_.Fail(absl::InternalError(absl::StrCat("an operation takes ", floats * sizeof(float),
-                                                  " bytes of scratch on the ", "device, but ",
-                                                  options_.scratch_bytes, " were planned")));
-  }
-  return static_cast<float*>(options_.scratch);
-}
 
 void DeviceOps::Run(const MatmulProblem& problem, const MatmulOperands& operands) {
   stream_.Fail(matmul_.Run(stream_, problem, operands));
@@ -107,7 +98,7 @@ void DeviceOps::Norm(const NormShape& shape, DType type, const OpNormInputs& in,
 void DeviceOps::NormBackward(const NormShape& shape, DType type, const OpNormBackwardInputs& in,
                              const OpNormGradients& gradients) {
   DeviceNormBackward(stream_, shape, type, in, gradients,
-                     Scratch(DeviceNormBackwardScratch(shape.rows, shape.width)));
+                     scratch_.Floats(DeviceNormBackwardScratch(shape.rows, shape.width)));
 }
 
 void DeviceOps::LinearForward(const Linear& linear, const LinearForwardArrays& arrays) {
@@ -126,7 +117,7 @@ void DeviceOps::LinearBackwardWeights(const Linear& linear, const LinearGradient
     if (arrays.accumulation == Accumulation::kWrite) Zero(linear.out, arrays.bias);
     const int64_t stride = linear.out_stride != 0 ? linear.out_stride : linear.out;
     DeviceAddRowSums(stream_, linear.type, linear.rows, linear.out, stride, arrays.dy, arrays.bias,
-                     Scratch(DeviceRowSumsScratch(linear.rows, linear.out)));
+                     scratch_.Floats(DeviceRowSumsScratch(linear.rows, linear.out)));
   }
   Run({.in = linear.type,
        .out = DType::kF32,
@@ -202,7 +193,7 @@ void DeviceOps::AttentionBackward(const AttentionShape& shape, DType type,
                                   const AttentionGradientArrays& arrays) {
   DeviceAttentionBackward(
       stream_, shape, type, arrays.qkv, arrays.out, arrays.logsumexp, arrays.dout, arrays.dqkv,
-      Scratch(DeviceAttentionBackwardScratch(shape.B * shape.T, shape.H)), arrays.dropout);
+      scratch_.Floats(DeviceAttentionBackwardScratch(shape.B * shape.T, shape.H)), arrays.dropout);
 }
 
 void DeviceOps::AttentionOfPart(const AttentionShape& shape, const AttentionPart& part, DType type,
@@ -237,7 +228,7 @@ void DeviceOps::CrossEntropyOfParts(const VocabularyShareShape& shape, DType typ
 
 RowLosses DeviceOps::Losses(int64_t rows) {
   static_assert(kDeviceLossScratch == 2 * sizeof(float));
-  float* const losses = Scratch(2 * rows);
+  float* const losses = scratch_.Floats(2 * rows);
   return {losses, reinterpret_cast<int32_t*>(losses + rows)};
 }
 

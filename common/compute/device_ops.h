@@ -6,6 +6,8 @@
 
 #include "common/compute/activation_layout.h"
 #include "common/compute/device_compute_stream.h"
+#include "common/compute/device_expert_ops.h"
+#include "common/compute/device_scratch.h"
 #include "common/compute/ops.h"
 #include "common/device/device.h"
 #include "common/kernels/device/device_cross_entropy.h"
@@ -34,6 +36,7 @@ class DeviceOps final : public Ops {
 
   const OpsTraits& traits() const override { return traits_; }
   ComputeStream& stream() override { return compute_stream_; }
+  ExpertOps& experts() override { return experts_; }
 
   // Returns whether products with GELU in them are used. Turns false for good when the library
   // proves to have none; all that is queued from then on is made by other products.
@@ -82,9 +85,6 @@ class DeviceOps final : public Ops {
                            const VocabularyShareArrays& arrays) override;
 
  private:
-  // Returns scratch of so many floats. Where fewer are there, fails the stream with Internal, so
-  // that nothing is launched.
-  float* Scratch(int64_t floats);
   RowLosses Losses(int64_t rows);
   void Run(const MatmulProblem& problem, const MatmulOperands& operands);
   // Queues a product with GELU in it, of rows of so many elements. Returns false, and queues
@@ -93,10 +93,11 @@ class DeviceOps final : public Ops {
 
   const OpsTraits traits_ = {.bias = OpsTraits::Bias::kRounded,
                              .logits_alignment = kOnDevice.logits_alignment};
-  const DeviceOpsOptions options_;
+  DeviceScratch scratch_;
   DeviceStream& stream_;
   DeviceComputeStream compute_stream_;
   DeviceMatmul& matmul_;
+  DeviceExpertOps experts_;
   bool fuses_gelu_;
 };
 

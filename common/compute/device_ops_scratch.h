@@ -26,7 +26,8 @@ constexpr size_t kDeviceLossScratch = sizeof(float) + sizeof(int32_t);
 constexpr size_t DeviceOpsScratch(const DeviceOpsExtents& extents) {
   const int64_t floats = std::max({DeviceNormBackwardScratch(extents.rows, extents.width),
                                    DeviceAttentionBackwardScratch(extents.rows, extents.heads),
-                                   DeviceRowSumsScratch(extents.rows, extents.biased)});
+                                   DeviceRowSumsScratch(extents.rows, extents.biased),
+                                   DeviceRouteBackwardScratch(extents.rows)});
   return std::max(floats * sizeof(float), extents.logit_rows * kDeviceLossScratch);
 }
 

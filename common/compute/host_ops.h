@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "common/compute/activation_layout.h"
+#include "common/compute/host_expert_ops.h"
 #include "common/compute/ops.h"
 
 namespace muster {
@@ -15,6 +16,7 @@ class HostOps final : public Ops {
  public:
   const OpsTraits& traits() const override { return traits_; }
   ComputeStream& stream() override { return stream_; }
+  ExpertOps& experts() override { return experts_; }
 
   void Zero(int64_t n, float* x) override;
   void Convert(int64_t n, DType from, const void* x, DType to, void* y) override;
@@ -62,6 +64,7 @@ class HostOps final : public Ops {
  private:
   const OpsTraits traits_ = {.logits_alignment = kOnHost.logits_alignment};
   HostStream stream_;
+  HostExpertOps experts_;
 };
 
 }  // namespace muster

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "common/base/round_up.h"
+#include "common/compute/expert_ops.h"
 #include "common/compute/stream.h"
 #include "common/kernels/transformer/attention.h"
 #include "common/kernels/transformer/norm.h"
@@ -41,6 +42,8 @@ class Ops {
 
   virtual const OpsTraits& traits() const = 0;
   virtual ComputeStream& stream() = 0;
+  // Returns the operations of experts, which queue in the same order.
+  virtual ExpertOps& experts() = 0;
 
   // x[i] = +0 for i < n.
   virtual void Zero(int64_t n, float* x) = 0;

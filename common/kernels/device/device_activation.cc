@@ -1,17 +1,10 @@
 #include "common/kernels/device/device_activation.h"
 
+#include "common/kernels/device/activation_functions.h"
 #include "common/kernels/device/elements.h"
 
 namespace muster {
 namespace {
-
-// As common/kernels/transformer/activation_loops.h: GELU's tanh form is x · sigmoid(2u), 2u = x ·
-// (linear + cubic · x²).
-constexpr float kGeluLinear = 1.5957691216057308f;  // 2 √(2/π)
-constexpr float kGeluCubic = kGeluLinear * 0.044715f;
-
-// e^-x overflows to infinity for x far below 0, and the sigmoid becomes 0 as it should.
-MUSTER_DEVICE float Sigmoid(float x) { return 1.0f / (1.0f + Exp(-x)); }
 
 template <typename T>
 struct GeluOp {
@@ -25,9 +18,7 @@ struct GeluOp {
     float v[N];
     LoadFloats<N>(x + i, v);
 #pragma unroll
-    for (int j = 0; j < N; ++j) {
-      v[j] *= Sigmoid(v[j] * (kGeluCubic * (v[j] * v[j]) + kGeluLinear));
-    }
+    for (int j = 0; j < N; ++j) v[j] = Gelu(v[j]);
     StoreFloats<N>(v, y + i);
   }
 };
@@ -46,15 +37,7 @@ struct GeluBackwardOp {
     LoadFloats<N>(x + i, v);
     LoadFloats<N>(dy + i, d);
 #pragma unroll
-    for (int j = 0; j < N; ++j) {
-      const float square = v[j] * v[j];
-      const float u = v[j] * (kGeluCubic * square + kGeluLinear);
-      const float slope = (3 * kGeluCubic) * square + kGeluLinear;
-      const float sigmoid = Sigmoid(u);
-      // Far from 0 the product below would be 0 · infinity.
-      const float complement = Sigmoid(-u);
-      d[j] *= sigmoid + sigmoid * complement * (v[j] * slope);
-    }
+    for (int j = 0; j < N; ++j) d[j] *= GeluSlope(v[j]);
     StoreFloats<N>(d, dx + i);
   }
 };
@@ -75,7 +58,7 @@ struct SwiGluOp {
     LoadFloats<N>(gates, gate);
     LoadFloats<N>(gates + F, up);
 #pragma unroll
-    for (int j = 0; j < N; ++j) up[j] *= gate[j] * Sigmoid(gate[j]);
+    for (int j = 0; j < N; ++j) up[j] *= Silu(gate[j]);
     StoreFloats<N>(up, y + i);
   }
 };
@@ -99,10 +82,8 @@ struct SwiGluBackwardOp {
     LoadFloats<N>(dy + i, d);
 #pragma unroll
     for (int j = 0; j < N; ++j) {
-      const float sigmoid = Sigmoid(gate[j]);
-      const float derivative = sigmoid + sigmoid * Sigmoid(-gate[j]) * gate[j];
-      const float silu = gate[j] * sigmoid;
-      gate[j] = d[j] * up[j] * derivative;
+      const float silu = Silu(gate[j]);
+      gate[j] = d[j] * up[j] * SiluSlope(gate[j]);
       up[j] = d[j] * silu;
     }
     StoreFloats<N>(gate, d_gate_up + at);

@@ -40,6 +40,13 @@ constexpr int64_t DeviceNormBackwardScratch(int64_t rows, int64_t width) {
   return kNormRuns.MostRuns(rows) * 2 * width;
 }
 
+// Of DeviceRouteBackward: a warp of a block takes at least a token.
+inline constexpr RowRuns kRouterRuns = {.most = 512, .fewest_rows = 8};
+// Floats of its scratch, four doubles a run; none is used without sums.
+constexpr int64_t DeviceRouteBackwardScratch(int64_t tokens) {
+  return kRouterRuns.MostRuns(tokens) * 8;
+}
+
 // Elements of a run of DeviceSumOfSquares.
 inline constexpr int64_t kSquaresRun = 65536;
 // Doubles of its scratch.

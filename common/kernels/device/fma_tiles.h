@@ -31,6 +31,17 @@ MUSTER_DEVICE void ReadTile(float* tile, const T* from, int64_t stride, int64_t 
   }
 }
 
+// The same, transposed: element (r, c) of what is read becomes row c, column r of the tile.
+template <int kRows, int kD, typename T>
+MUSTER_DEVICE void ReadTransposedTile(float* tile, const T* from, int64_t stride, int64_t row0,
+                                      int64_t rows, int64_t D) {
+  for (int i = ThreadIndex(); i < kRows * kD; i += kFmaThreads) {
+    const int r = i / kD, c = i % kD;
+    const bool valid = row0 + r < rows && c < D;
+    tile[c * kFloatPitch<kRows> + r] = valid ? Widen(from[(row0 + r) * stride + c]) : 0.0f;
+  }
+}
+
 // A thread's part of a square of kSide rows and columns.
 template <int kSide>
 struct Square {

@@ -97,7 +97,8 @@ MUSTER_DEVICE void StoreFloats(const float (&x)[N], T* to) {
   }
 }
 
-MUSTER_DEVICE float WarpSum(float x) {
+template <typename T>
+MUSTER_DEVICE T WarpSum(T x) {
 #pragma unroll
   for (int mask = 16; mask > 0; mask /= 2) x += ShuffleXor(x, mask);
   return x;

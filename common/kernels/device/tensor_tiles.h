@@ -40,6 +40,14 @@ MUSTER_DEVICE void LoadLeft(const T* tile, int row, int k, uint32_t (&a)[4]) {
   LoadMatrices(a, tile + (row + lane % 16) * kPitch<kD> + k + lane / 16 * 8);
 }
 
+// The same of the tile's columns [row, row + 16) and rows [k, k + 16): of a transposed tile.
+template <int kD, typename T>
+MUSTER_DEVICE void LoadLeftOfColumns(const T* tile, int row, int k, uint32_t (&a)[4]) {
+  const int lane = LaneIndex();
+  LoadMatricesTransposed(
+      a, tile + (k + lane / 16 * 8 + lane % 8) * kPitch<kD> + row + lane / 8 % 2 * 8);
+}
+
 // Two fragments of the right factor whose columns are the tile's rows [n, n + 8) and [n + 8, n +
 // 16), and whose rows are the tile's columns [k, k + 16): for products with a transposed tile.
 template <int kD, typename T>

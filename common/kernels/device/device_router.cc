@@ -1,0 +1,454 @@
+// A warp takes a token, whose scores lie in shared memory; lane l has every 32nd expert from l on.
+// Counts and the order of rows are made by a block for each expert, which reads all that was
+// chosen: so nothing depends on an order of atomic additions.
+#include "common/kernels/device/device_router.h"
+
+#include <cstring>
+
+#include "common/kernels/device/simt.h"
+
+namespace muster {
+namespace {
+
+using Scores = RouterShape::Scores;
+
+constexpr int kRouterThreads = 256;
+constexpr int kRouterWarps = kRouterThreads / 32;
+
+// The softmax of a token's logits: that of logit x is e^(x - largest) / sum.
+struct TokenSoftmax {
+  float largest;
+  float sum;
+
+  MUSTER_DEVICE float Of(float x) const { return Exp(x - largest) / sum; }
+  MUSTER_DEVICE float LogSumExp() const { return largest + Log(sum); }
+};
+
+MUSTER_DEVICE TokenSoftmax SoftmaxOf(const float* logits, int64_t experts) {
+  TokenSoftmax result = {-Infinity(), 0};
+  for (int64_t e = LaneIndex(); e < experts; e += 32) {
+    result.largest = Max(result.largest, logits[e]);
+  }
+#pragma unroll
+  for (int mask = 16; mask > 0; mask /= 2) {
+    result.largest = Max(result.largest, ShuffleXor(result.largest, mask));
+  }
+  for (int64_t e = LaneIndex(); e < experts; e += 32) result.sum += Exp(logits[e] - result.largest);
+  result.sum = WarpSum(result.sum);
+  return result;
+}
+
+// The logistic function and 1 - it, by e^-|x|: neither infinity nor cancellation.
+struct Logistic {
+  float value;
+  float complement;
+};
+MUSTER_DEVICE Logistic LogisticOf(float x) {
+  const float e = Exp(x < 0 ? x : -x);
+  const float high = 1.0f / (1.0f + e), low = e / (1.0f + e);
+  return x < 0 ? Logistic{low, high} : Logistic{high, low};
+}
+
+// Fills s [E] in shared memory, each lane its experts', and returns the softmax if s is that.
+MUSTER_DEVICE TokenSoftmax FillScores(const RouterShape& shape, const float* logits, float* s) {
+  TokenSoftmax softmax = {};
+  if (shape.scores == Scores::kSoftmax) {
+    softmax = SoftmaxOf(logits, shape.experts);
+    for (int64_t e = LaneIndex(); e < shape.experts; e += 32) s[e] = softmax.Of(logits[e]);
+  } else {
+    for (int64_t e = LaneIndex(); e < shape.experts; e += 32) s[e] = LogisticOf(logits[e]).value;
+  }
+  SyncWarp();
+  return softmax;
+}
+
+// Maps numbers to integers of the same order: both zeros to one, and NaN below all others, but
+// above kNoKey.
+constexpr int32_t kNoKey = -2147483647 - 1;
+MUSTER_DEVICE int32_t KeyOf(float x) {
+  if (x != x) return kNoKey + 1;
+  if (x == 0) return 0;
+  int32_t bits;
+  memcpy(&bits, &x, sizeof(bits));
+  return bits >= 0 ? bits : bits ^ 0x7fffffff;
+}
+
+// Returns the place of the highest of n keys in shared memory, of equal ones the lowest, on every
+// lane, and puts kNoKey there.
+MUSTER_DEVICE int TakeHighest(int32_t* keys, int64_t n) {
+  int32_t key = kNoKey;
+  int place = 0;
+  for (int64_t i = LaneIndex(); i < n; i += 32) {
+    if (keys[i] > key) {
+      key = keys[i];
+      place = static_cast<int>(i);
+    }
+  }
+#pragma unroll
+  for (int mask = 16; mask > 0; mask /= 2) {
+    const int32_t other = ShuffleXor(key, mask);
+    const int at = ShuffleXor(place, mask);
+    if (other > key || (other == key && at < place)) {
+      key = other;
+      place = at;
+    }
+  }
+  if (LaneIndex() == place % 32) keys[place] = kNoKey;
+  SyncWarp();
+  return place;
+}
+
+struct RouteKernel {
+  static constexpr int kThreads = kRouterThreads;
+  static constexpr int kMinBlocks = 4;
+  static constexpr const char* kName = "route";
+
+  RouterShape shape;
+  RouteArrays arrays;
+
+  size_t SharedBytes() const {
+    return kRouterWarps * (2 * shape.experts + shape.groups) * sizeof(float);
+  }
+
+  MUSTER_DEVICE void Run() const {
+    const int64_t n = static_cast<int64_t>(BlockX()) * kRouterWarps + WarpIndex();
+    if (n >= shape.tokens) return;
+    const int64_t E = shape.experts;
+    float* const s =
+        reinterpret_cast<float*>(SharedMemory()) + WarpIndex() * (2 * E + shape.groups);
+    int32_t* const keys = reinterpret_cast<int32_t*>(s + E);
+    FillScores(shape, arrays.logits + n * E, s);
+    for (int64_t e = LaneIndex(); e < E; e += 32) keys[e] = KeyOf(Biased(s, e));
+    SyncWarp();
+    if (shape.top_groups < shape.groups) MaskGroups(s, keys, keys + E);
+    float sum = shape.scores == Scores::kSigmoid ? 1e-20f : 0.0f;
+    int32_t* const chosen = arrays.chosen + n * shape.top_k;
+    for (int64_t j = 0; j < shape.top_k; ++j) {
+      const int e = TakeHighest(keys, E);
+      sum += s[e];
+      if (LaneIndex() == 0) chosen[j] = e;
+    }
+    if (LaneIndex() != 0) return;
+    const float factor = shape.normalize ? shape.scaling / sum : shape.scaling;
+    for (int64_t j = 0; j < shape.top_k; ++j) {
+      arrays.weights[n * shape.top_k + j] = factor * s[chosen[j]];
+    }
+  }
+
+ private:
+  MUSTER_DEVICE float Biased(const float* s, int64_t e) const {
+    return arrays.bias != nullptr ? s[e] + arrays.bias[e] : s[e];
+  }
+
+  // Takes the keys of experts outside the best groups. `groups`: a place for each group's key.
+  MUSTER_DEVICE void MaskGroups(const float* s, int32_t* keys, int32_t* groups) const {
+    const int64_t size = shape.experts / shape.groups;
+    for (int64_t group = LaneIndex(); group < shape.groups; group += 32) {
+      int64_t best = -1, second = -1;
+      for (int64_t e = group * size; e < (group + 1) * size; ++e) {
+        if (best < 0 || keys[e] > keys[best]) {
+          second = best;
+          best = e;
+        } else if (second < 0 || keys[e] > keys[second]) {
+          second = e;
+        }
+      }
+      groups[group] = KeyOf(second < 0 ? Biased(s, best) : Biased(s, best) + Biased(s, second));
+    }
+    SyncWarp();
+    for (int64_t i = 0; i < shape.top_groups; ++i) TakeHighest(groups, shape.groups);
+    // A group that was taken has no key now.
+    for (int64_t e = LaneIndex(); e < shape.experts; e += 32) {
+      if (groups[e / size] != kNoKey) keys[e] = kNoKey;
+    }
+    SyncWarp();
+  }
+};
+
+template <typename T>
+struct RouteBackwardKernel {
+  static constexpr int kThreads = kRouterThreads;
+  static constexpr int kMinBlocks = 2;
+  static constexpr const char* kName = "route backward";
+
+  RouterShape shape;
+  RouteBackwardArrays arrays;
+  // Tokens of a block.
+  int64_t run;
+  // [blocks, 4], or null.
+  double* partial;
+
+  size_t SharedBytes() const {
+    return kRouterWarps * (4 * sizeof(double) + 2 * shape.experts * sizeof(float));
+  }
+
+  MUSTER_DEVICE void Run() const {
+    double* const of_warps = reinterpret_cast<double*>(SharedMemory());
+    float* const s =
+        reinterpret_cast<float*>(of_warps + 4 * kRouterWarps) + WarpIndex() * 2 * shape.experts;
+    const int64_t first = BlockX() * run;
+    const int64_t end = Min64(first + run, shape.tokens);
+    RouterSums sums = {0, 0, 0, 0};
+    for (int64_t n = first + WarpIndex(); n < end; n += kRouterWarps) {
+      Token(n, s, s + shape.experts, sums);
+    }
+    if (partial == nullptr) return;
+    if (LaneIndex() == 0) {
+      double* const mine = of_warps + 4 * WarpIndex();
+      mine[0] = sums.auxiliary;
+      mine[1] = sums.z;
+      mine[2] = sums.entropy;
+      mine[3] = sums.tokens;
+    }
+    SyncBlock();
+    if (ThreadIndex() >= 4) return;
+    double sum = 0;
+    for (int w = 0; w < kRouterWarps; ++w) sum += of_warps[4 * w + ThreadIndex()];
+    partial[BlockX() * 4 + ThreadIndex()] = sum;
+  }
+
+ private:
+  // g [E]: the gradients, first of s and then of the logits. Sums are those of lane 0.
+  MUSTER_DEVICE void Token(int64_t n, float* s, float* g, RouterSums& sums) const {
+    const int64_t E = shape.experts;
+    const float* const logits = arrays.logits + n * E;
+    TokenSoftmax softmax = FillScores(shape, logits, s);
+    for (int64_t e = LaneIndex(); e < E; e += 32) g[e] = 0;
+    SyncWarp();
+    if (LaneIndex() == 0) AddWeights(n, s, g);
+    SyncWarp();
+    const bool counted = arrays.counted.labels == nullptr || arrays.counted.labels[n] >= 0;
+    if (counted) AddAuxiliary(n, s, g, sums);
+    if (shape.scores == Scores::kSoftmax) {
+      float sum = 0;
+      for (int64_t e = LaneIndex(); e < E; e += 32) sum += g[e] * s[e];
+      sum = WarpSum(sum);
+      for (int64_t e = LaneIndex(); e < E; e += 32) g[e] = s[e] * (g[e] - sum);
+    } else {
+      for (int64_t e = LaneIndex(); e < E; e += 32) {
+        g[e] *= s[e] * LogisticOf(logits[e]).complement;
+      }
+    }
+    if (counted && arrays.z != 0) {
+      if (shape.scores != Scores::kSoftmax) softmax = SoftmaxOf(logits, E);
+      const float logsumexp = softmax.LogSumExp();
+      sums.z += static_cast<double>(arrays.z * (logsumexp * logsumexp));
+      const float factor = Scale() * arrays.z * 2 * logsumexp;
+      for (int64_t e = LaneIndex(); e < E; e += 32) g[e] += factor * softmax.Of(logits[e]);
+    }
+    T* const dlogits = static_cast<T*>(arrays.dlogits) + n * E;
+    for (int64_t e = LaneIndex(); e < E; e += 32) dlogits[e] = Narrow<T>(g[e]);
+    // The next token's scores lie in the same place.
+    SyncWarp();
+  }
+
+  MUSTER_DEVICE float Scale() const {
+    return arrays.gradient_scale != nullptr ? *arrays.gradient_scale : 1.0f;
+  }
+
+  MUSTER_DEVICE void AddWeights(int64_t n, const float* s, float* g) const {
+    const int32_t* const chosen = arrays.chosen + n * shape.top_k;
+    const float* const dweights = arrays.dweights + n * shape.top_k;
+    float factor = shape.scaling, mean = 0;
+    if (shape.normalize) {
+      float sum = shape.scores == Scores::kSigmoid ? 1e-20f : 0.0f;
+      for (int64_t j = 0; j < shape.top_k; ++j) sum += s[chosen[j]];
+      factor /= sum;
+      for (int64_t j = 0; j < shape.top_k; ++j) mean += dweights[j] * (s[chosen[j]] / sum);
+    }
+    for (int64_t j = 0; j < shape.top_k; ++j) g[chosen[j]] += factor * (dweights[j] - mean);
+  }
+
+  MUSTER_DEVICE void AddAuxiliary(int64_t n, const float* s, float* g, RouterSums& sums) const {
+    const int64_t E = shape.experts;
+    float total = 1;
+    if (shape.scores == Scores::kSigmoid) {
+      total = 0;
+      for (int64_t e = LaneIndex(); e < E; e += 32) total += s[e];
+      total = WarpSum(total);
+    }
+    if (partial != nullptr) {
+      float entropy = 0;
+      for (int64_t e = LaneIndex(); e < E; e += 32) {
+        const float share = s[e] / total;
+        if (share != 0) entropy -= share * Log(share);
+      }
+      sums.entropy += static_cast<double>(WarpSum(entropy));
+      sums.tokens += 1;
+    }
+    if (arrays.counts == nullptr) return;
+    const CountedTokens& counted = arrays.counted;
+    const float* const counts = arrays.counts + (counted.first + n) / counted.run * E;
+    float chosen = 0;
+    for (int64_t e = LaneIndex(); e < E; e += 32) chosen += counts[e];
+    chosen = WarpSum(chosen);
+    if (chosen == 0) return;
+    float loss = 0;
+    for (int64_t e = LaneIndex(); e < E; e += 32) loss += counts[e] / chosen * (s[e] / total);
+    loss = WarpSum(loss);
+    const float factor = arrays.auxiliary * static_cast<float>(E);
+    sums.auxiliary += static_cast<double>(factor * loss);
+    const float mean = shape.scores == Scores::kSoftmax ? 0.0f : loss;
+    for (int64_t e = LaneIndex(); e < E; e += 32) {
+      g[e] += Scale() * factor / total * (counts[e] / chosen - mean);
+    }
+  }
+};
+
+// sums += what the blocks before it made, in one order.
+struct RouterSumsKernel {
+  static constexpr int kThreads = 32;
+  static constexpr int kMinBlocks = 1;
+  static constexpr const char* kName = "router sums";
+
+  int64_t blocks;
+  const double* partial;
+  RouterSums* sums;
+
+  MUSTER_DEVICE void Run() const {
+    double all[4] = {};
+    for (int64_t i = LaneIndex(); i < blocks; i += 32) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) all[j] += partial[4 * i + j];
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) all[j] = WarpSum(all[j]);
+    if (LaneIndex() != 0) return;
+    sums->auxiliary += all[0];
+    sums->z += all[1];
+    sums->entropy += all[2];
+    sums->tokens += all[3];
+  }
+};
+
+// A block for each run and expert.
+struct CountChosenKernel {
+  static constexpr int kThreads = 256;
+  static constexpr int kMinBlocks = 4;
+  static constexpr const char* kName = "count chosen";
+  static constexpr size_t kShared = 2 * kThreads / 32 * sizeof(float);
+
+  RouterShape shape;
+  CountedTokens counted;
+  const int32_t* chosen;
+  float* counts;
+
+  MUSTER_DEVICE void Run() const {
+    const int64_t run = BlockX() / shape.experts, expert = BlockX() % shape.experts;
+    const int64_t first = Max64(0, run * counted.run - counted.first);
+    const int64_t end = Min64(shape.tokens, (run + 1) * counted.run - counted.first);
+    // Exact: the rows of a run are fewer than 2^24.
+    float count = 0;
+    for (int64_t n = first + ThreadIndex(); n < end; n += kThreads) {
+      if (counted.labels != nullptr && counted.labels[n] < 0) continue;
+      for (int64_t j = 0; j < shape.top_k; ++j) {
+        if (chosen[n * shape.top_k + j] == expert) count += 1;
+      }
+    }
+    count = BlockSum<kThreads>(reinterpret_cast<float*>(SharedMemory()), count);
+    if (ThreadIndex() == 0) counts[BlockX()] = count;
+  }
+};
+
+// A block for each expert. It reads all that was chosen twice: to count what belongs to experts
+// before it, and to give its own assignments their rows, which it numbers by sums over the threads
+// before each.
+struct OrderRowsKernel {
+  static constexpr int kThreads = 256;
+  static constexpr int kMinBlocks = 4;
+  static constexpr const char* kName = "order rows";
+  static constexpr int kWarps = kThreads / 32;
+  static constexpr int kEach = 8;
+  static constexpr size_t kShared = kWarps * sizeof(int);
+
+  int64_t experts;
+  int64_t assigned;  // R
+  const int32_t* chosen;
+  ExpertRows rows;
+
+  MUSTER_DEVICE void Run() const {
+    const int expert = BlockX();
+    int before = 0;
+    for (int64_t a = ThreadIndex(); a < assigned; a += kThreads) before += chosen[a] < expert;
+    int row = SumsOf(before).all;
+    if (ThreadIndex() == 0) {
+      rows.offsets[expert] = row;
+      if (expert == experts - 1) rows.offsets[experts] = static_cast<int32_t>(assigned);
+    }
+    for (int64_t chunk = 0; chunk < assigned; chunk += kThreads * kEach) {
+      const int64_t first = chunk + ThreadIndex() * kEach;
+      const int64_t end = Min64(first + kEach, assigned);
+      int mine = 0;
+      for (int64_t a = first; a < end; ++a) mine += chosen[a] == expert;
+      const Sums sums = SumsOf(mine);
+      int next = row + sums.before;
+      row += sums.all;
+      for (int64_t a = first; a < end; ++a) {
+        if (chosen[a] != expert) continue;
+        rows.assignments[next] = static_cast<int32_t>(a);
+        rows.places[a] = next;
+        ++next;
+      }
+    }
+  }
+
+ private:
+  // The sums of the threads before this one, and of all threads.
+  struct Sums {
+    int before;
+    int all;
+  };
+  MUSTER_DEVICE static Sums SumsOf(int x) {
+    int* const warps = reinterpret_cast<int*>(SharedMemory());
+    int sum = x;
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+      const int from = LaneIndex() - distance;
+      const int other = Shuffle(sum, from < 0 ? LaneIndex() : from);
+      if (from >= 0) sum += other;
+    }
+    if (LaneIndex() == 31) warps[WarpIndex()] = sum;
+    SyncBlock();
+    Sums sums = {sum - x, 0};
+    for (int w = 0; w < kWarps; ++w) {
+      if (w < WarpIndex()) sums.before += warps[w];
+      sums.all += warps[w];
+    }
+    SyncBlock();
+    return sums;
+  }
+};
+
+}  // namespace
+
+void DeviceRoute(DeviceStream& stream, const RouterShape& shape, const RouteArrays& arrays) {
+  const RouteKernel kernel = {shape, arrays};
+  Launch(stream, {.x = CeilDiv(shape.tokens, kRouterWarps)}, kernel.SharedBytes(), kernel);
+}
+
+void DeviceCountChosen(DeviceStream& stream, const RouterShape& shape, const int32_t* chosen,
+                       const CountedTokens& counted, float* counts) {
+  Launch(stream, {.x = counted.runs * shape.experts}, CountChosenKernel::kShared,
+         CountChosenKernel{shape, counted, chosen, counts});
+}
+
+void DeviceRouteBackward(DeviceStream& stream, const RouterShape& shape, DType type,
+                         const RouteBackwardArrays& arrays, float* scratch) {
+  if (shape.tokens == 0) return;
+  const int64_t run = kRouterRuns.RowsOfRun(shape.tokens);
+  const int64_t blocks = CeilDiv(shape.tokens, run);
+  double* const partial = arrays.sums != nullptr ? reinterpret_cast<double*>(scratch) : nullptr;
+  WithStorageType(type, [&](auto zero) {
+    const RouteBackwardKernel<decltype(zero)> kernel = {shape, arrays, run, partial};
+    Launch(stream, {.x = blocks}, kernel.SharedBytes(), kernel);
+  });
+  if (partial != nullptr) Launch(stream, {}, 0, RouterSumsKernel{blocks, partial, arrays.sums});
+}
+
+void DeviceOrderRows(DeviceStream& stream, const RouterShape& shape, const int32_t* chosen,
+                     const ExpertRows& rows) {
+  Launch(stream, {.x = shape.experts}, OrderRowsKernel::kShared,
+         OrderRowsKernel{shape.experts, shape.rows(), chosen, rows});
+}
+
+}  // namespace muster
