@@ -89,6 +89,10 @@ TEST_P(OpsContractTest, RoutesTokens) {
     expect_routes(shape, logits, nullptr);
     const HostArray bias = Random(DType::kF32, E, 2, -1.5, 0.5);
     expect_routes(shape, logits, &bias);
+    // Few different scores, within groups and across them.
+    const float few[] = {-2, 0, 1};
+    for (int64_t i = 0; i < N * E; ++i) logits.Set(i, few[i * 7919 % 101 % 3]);
+    expect_routes(shape, logits, nullptr);
     // Equal scores everywhere, but for numbers that are none and far out.
     logits = Filled(DType::kF32, N * E, -1);
     const float odd[] = {NAN, INFINITY, -INFINITY, 1e4f, -1e4f, 0.0f, -0.0f};

@@ -62,12 +62,11 @@ MUSTER_DEVICE TokenSoftmax FillScores(const RouterShape& shape, const float* log
   return softmax;
 }
 
-// Maps numbers to integers of the same order: both zeros to one, and NaN below all others, but
-// above kNoKey.
+// Maps numbers to integers of the same order, and NaN below all others, but above kNoKey. Not for
+// -0, which no score and no sum of one and a bias is.
 constexpr int32_t kNoKey = -2147483647 - 1;
 MUSTER_DEVICE int32_t KeyOf(float x) {
   if (x != x) return kNoKey + 1;
-  if (x == 0) return 0;
   int32_t bits;
   memcpy(&bits, &x, sizeof(bits));
   return bits >= 0 ? bits : bits ^ 0x7fffffff;

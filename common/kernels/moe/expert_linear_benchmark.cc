@@ -1,6 +1,6 @@
 // Products of a layer of 8 experts, of which a token takes 2, in GFLOP/s, beside those of a dense
-// layer that computes with as many weights: 2,048 tokens, width 256, gated, F 512 and 1,024. Experts
-// have even numbers of rows, or numbers that differ from call to call, as in training.
+// layer that computes with as many weights: 2,048 tokens, width 256, gated, F 512 and 1,024.
+// Experts have even numbers of rows, or numbers that differ from call to call, as in training.
 #include <array>
 #include <random>
 #include <string>

@@ -19,10 +19,10 @@ int64_t TokensOfRange(const RouterShape& shape) {
   return std::max<int64_t>(1, kExponentials / shape.experts);
 }
 
-// Maps numbers to integers of the same order: both zeros to one, and NaN below all others.
+// Maps numbers to integers of the same order, and NaN below all others. Not for -0, which no score
+// and no sum of one and a bias is.
 int32_t KeyOf(float x) {
   if (std::isnan(x)) return std::numeric_limits<int32_t>::min();
-  x += 0.0f;
   int32_t bits;
   std::memcpy(&bits, &x, sizeof(bits));
   return bits >= 0 ? bits : bits ^ std::numeric_limits<int32_t>::max();

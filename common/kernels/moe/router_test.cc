@@ -163,13 +163,16 @@ TEST(RouterTest, OfEqualOnesTheLowerIndexWins) {
     EXPECT_EQ(Choose({.top_k = 3, .scores = scores}, {0, 2, 1, 2, 1}), (Indices{1, 3, 2}));
     // Of 20 experts, where vectors and their rest must agree.
     EXPECT_EQ(Choose({.top_k = 2, .scores = scores}, std::vector<float>(20, -1)), (Indices{0, 1}));
-    // Zeros of both signs are equal.
-    EXPECT_EQ(Choose({.top_k = 2, .scores = scores}, {1, 0, 0}, {-1e9f, -0.0f, 0}),
-              (Indices{1, 2}));
+    // A score of 0 is +0, also where its bias is -0.
+    EXPECT_EQ(Choose({.top_k = 2, .scores = scores}, {-1e4f, -1e4f, 0}, {-0.0f, 0, -9}),
+              (Indices{0, 1}));
     // Groups as well; the experts of two groups compete in their order.
     EXPECT_EQ(Choose({.top_k = 3, .scores = scores, .groups = 4, .top_groups = 2},
                      {1, 2, 2, 1, 2, 1, 1, 2}),
               (Indices{1, 2, 0}));
+    EXPECT_EQ(
+        Choose({.top_k = 1, .scores = scores, .groups = 3, .top_groups = 2}, {2, 0, 2, 1, -5, -5}),
+        (Indices{0}));
   }
 }
 
@@ -333,6 +336,25 @@ TEST(RouterTest, BackwardIsTheDifferenceAndSumsAreTheFormula) {
       }
     }
   }
+}
+
+TEST(RouterTest, ARunOfWhichNothingWasCountedHasNoAuxiliaryLoss) {
+  const float logits[] = {1, -1}, dweights[] = {0}, counts[] = {0, 0};
+  const int32_t chosen[] = {0};
+  float dlogits[] = {kNan, kNan};
+  RouterSums sums;
+  RouteBackward<float>({.tokens = 1, .experts = 2}, {.logits = logits,
+                                                     .chosen = chosen,
+                                                     .dweights = dweights,
+                                                     .counted = {.run = 1, .runs = 1},
+                                                     .counts = counts,
+                                                     .auxiliary = 1,
+                                                     .dlogits = dlogits,
+                                                     .sums = &sums});
+  EXPECT_EQ(dlogits[0], 0);
+  EXPECT_EQ(dlogits[1], 0);
+  EXPECT_EQ(sums.auxiliary, 0);
+  EXPECT_EQ(sums.tokens, 1);
 }
 
 template <typename T>
