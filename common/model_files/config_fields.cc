@@ -1,6 +1,7 @@
 #include "common/model_files/config_fields.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -49,6 +50,34 @@ uint32_t ConfigFields::Count(const char* key, uint64_t most) {
 
 uint32_t ConfigFields::Count(const char* key, uint64_t most, uint32_t left_out) {
   return Get(key).is_null() ? left_out : Count(key, most);
+}
+
+uint32_t ConfigFields::CountOrNone(const char* key, uint64_t most) {
+  const Json& value = Get(key);
+  return value.is_null() || value == Json(0) ? 0 : Count(key, most);
+}
+
+std::vector<uint32_t> ConfigFields::Indices(const char* key, uint64_t end) {
+  const Json& value = Get(key);
+  if (value.is_null()) return {};
+  const auto is_index = [end](const Json& each) {
+    return each.is_number_integer() && each >= Json(0) && each < Json(end);
+  };
+  if (!value.is_array() || !std::all_of(value.begin(), value.end(), is_index)) {
+    Refuse(key, absl::StrCat("expected a list of whole numbers from 0 to below ", end));
+    return {};
+  }
+  return value.get<std::vector<uint32_t>>();
+}
+
+double ConfigFields::NotNegative(const char* key, double left_out) {
+  const Json& value = Get(key);
+  if (value.is_null()) return left_out;
+  if (!value.is_number() || !(value.get<double>() >= 0) || !std::isfinite(value.get<double>())) {
+    Refuse(key, "expected a number of at least 0");
+    return left_out;
+  }
+  return value.get<double>();
 }
 
 float ConfigFields::Positive(const char* key, float left_out) {

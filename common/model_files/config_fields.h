@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -31,6 +32,16 @@ class ConfigFields {
   // Returns a whole number from 1 to `most`. Without a default the key must be there.
   uint32_t Count(const char* key, uint64_t most);
   uint32_t Count(const char* key, uint64_t most, uint32_t left_out);
+
+  // Returns a whole number from 0 to `most`; 0 if the key is not there or null.
+  uint32_t CountOrNone(const char* key, uint64_t most);
+
+  // Returns a list of whole numbers from 0 to below `end`; an empty one if the key is not there or
+  // null.
+  std::vector<uint32_t> Indices(const char* key, uint64_t end);
+
+  // Returns a finite number of at least 0.
+  double NotNegative(const char* key, double left_out);
 
   // Returns a number above 0.
   float Positive(const char* key, float left_out);

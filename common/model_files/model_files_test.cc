@@ -30,7 +30,7 @@ using Spec = v1::TransformerSpec;
 
 TEST(ImportCheckpointTest, IsACompleteCheckpointOfTheWeights) {
   const TempFolder temp;
-  const TestWeights weights(SmallLlama());
+  const TestWeights weights(SmallQwen2Moe());
   LocalStorage storage;
   const std::string folder = temp.path() + "/made";
   const TokenizerIdentity tokenizer = {9, "t.json"};
@@ -53,7 +53,7 @@ TEST(ImportCheckpointTest, IsACompleteCheckpointOfTheWeights) {
 
 TEST(ModelFileTest, MetadataMakesAnExportedFileAModel) {
   const TempFolder temp;
-  const TestWeights weights(SmallLlama());
+  const TestWeights weights(SmallQwen2Moe());
   std::vector<SafetensorsWriter::Tensor> announced;
   for (const MusterTensor& tensor : weights.tensors()) {
     announced.push_back({tensor.name, tensor.shape});
@@ -130,7 +130,7 @@ TEST(ModelFileTest, ARefusalComesBeforeAnyByte) {
 // What a job that pads its vocabulary starts from, and what it leaves in files that know no
 // padding.
 TEST(PaddedWeightsTest, AddsRowsOfZerosThatExportTakesAway) {
-  for (const Spec& spec : {SmallGpt2(), SmallLlama()}) {
+  for (const Spec& spec : {SmallGpt2(), SmallLlama(), SmallMixtral()}) {
     const TestWeights weights(spec);
     const PaddedWeights padded(weights, 8);
     EXPECT_EQ(padded.spec().vocabulary(), 11u);

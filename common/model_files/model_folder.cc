@@ -17,6 +17,7 @@
 #include "common/base/status_macros.h"
 #include "common/files/file_content.h"
 #include "common/files/parse_json.h"
+#include "common/model_files/expert_config.h"
 #include "common/model_files/transformer_config.h"
 #include "common/safetensors/safetensors_writer.h"
 #include "common/text/dump_json.h"
@@ -139,7 +140,27 @@ absl::Status CheckSizes(const v1::TransformerSpec& spec) {
   MUSTER_RETURN_IF_ERROR(check("kv_heads", spec.kv_heads(), spec.heads()));
   MUSTER_RETURN_IF_ERROR(check("feed_forward", spec.feed_forward(), kMaxFeedForward));
   MUSTER_RETURN_IF_ERROR(check("vocabulary", spec.vocabulary(), kMaxVocabulary));
-  return check("context", spec.context(), kMaxContext);
+  MUSTER_RETURN_IF_ERROR(check("context", spec.context(), kMaxContext));
+  if (!spec.has_moe()) return absl::OkStatus();
+  const v1::MoeSpec& moe = spec.moe();
+  MUSTER_RETURN_IF_ERROR(check("moe.experts", moe.experts(), kMostExperts));
+  MUSTER_RETURN_IF_ERROR(check("moe.top_k", moe.top_k(), moe.experts()));
+  MUSTER_RETURN_IF_ERROR(check("moe.expert_width", moe.expert_width(), kMaxFeedForward));
+  if (moe.shared_width() > 0) {
+    MUSTER_RETURN_IF_ERROR(check("moe.shared_width", moe.shared_width(), kMaxFeedForward));
+  }
+  for (const uint32_t layer : moe.dense_layers()) {
+    if (layer < spec.layers()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the transformer's moe.dense_layers have the number ", layer,
+                     ", expected numbers from 0 to ", spec.layers() - 1));
+  }
+  const std::vector<bool> with_experts = LayersWithExperts(spec);
+  if (std::find(with_experts.begin(), with_experts.end(), true) == with_experts.end()) {
+    return absl::InvalidArgumentError(
+        "the transformer's moe.dense_layers are all its layers; leave out moe");
+  }
+  return absl::OkStatus();
 }
 
 // The first dimension of a tensor that has rows of padding after those of the layout.
@@ -250,7 +271,9 @@ absl::Status ModelFolder::Match() {
   // configuration.
   if (spec_->separate_head() && Find(kHead) == nullptr) spec_->set_separate_head(false);
   MUSTER_ASSIGN_OR_RETURN(const HuggingFaceFamily family, FamilyOf(*spec_));
-  layout_ = HuggingFaceTensors(family, *spec_);
+  const bool fused = std::any_of(found_.begin(), found_.end(),
+                                 [](const auto& tensor) { return IsOfFusedExperts(tensor.first); });
+  layout_ = HuggingFaceTensors(family, *spec_, fused ? ExpertFiles::kFused : ExpertFiles::kApart);
   // Of two names for one tensor, writers may keep the head's.
   if (!spec_->separate_head() && Find(kHead) != nullptr) {
     found_.emplace(WithoutPrefix(EmbeddingName(family)), Find(kHead));

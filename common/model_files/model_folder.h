@@ -19,7 +19,8 @@ namespace muster {
 
 // A transformer in a folder in Hugging Face's layout: config.json, model.safetensors (or several
 // files and model.safetensors.index.json), and its tokenizer, if there is one: tokenizer.json, or
-// vocab.json and merges.txt. Immutable, so thread-safe.
+// vocab.json and merges.txt. Experts are apart or fused in the files, and apart in written ones.
+// Immutable, so thread-safe.
 class ModelFolder final : public Weights {
  public:
   // If there are several files, the index says which file holds a tensor; tensors of that name in
@@ -67,7 +68,7 @@ absl::Status CheckModelFolder(const std::string& folder, Replace replace);
 
 // Writes such a folder, which is created if necessary: config.json, model.safetensors in f32, and
 // for a tokenizer tokenizer.json and tokenizer_config.json, without which readers would use the
-// family's own tokenizer. InvalidArgument: the transformer is of neither known family or has
+// family's own tokenizer. InvalidArgument: the transformer is of no known family or has
 // impossible sizes, or a tensor is missing or has the wrong shape; names it. Then nothing is
 // written, unless the mistake only shows when the tensor is read. Other errors are those of
 // OutputFile (common/files/output_file.h): a file is there already, or cannot be written.

@@ -29,6 +29,31 @@ Spec SmallLlama() {
   return spec;
 }
 
+Spec SmallMixtral() {
+  Spec spec = SmallLlama();
+  spec.set_feed_forward(6);
+  v1::MoeSpec& moe = *spec.mutable_moe();
+  moe.set_experts(3);
+  moe.set_top_k(2);
+  moe.set_normalize(true);
+  moe.set_auxiliary_loss(0.02f);
+  moe.set_auxiliary_scope(v1::MoeSpec::MICRO_BATCH);
+  FillTransformerDefaults(11, spec);
+  return spec;
+}
+
+Spec SmallQwen2Moe() {
+  Spec spec = SmallMixtral();
+  spec.set_layers(3);
+  v1::MoeSpec& moe = *spec.mutable_moe();
+  moe.set_expert_width(5);
+  moe.set_normalize(false);
+  moe.set_shared_width(7);
+  moe.set_shared_gate(true);
+  moe.add_dense_layers(1);
+  return spec;
+}
+
 TestWeights::TestWeights(Spec spec) : spec_(std::move(spec)) {
   const HuggingFaceFamily family = *FamilyOf(spec_);
   tensors_ = MusterTensors(HuggingFaceTensors(family, spec_));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "common/base/status_macros.h"
 #include "common/files/parse_json.h"
 #include "common/model_files/config_fields.h"
+#include "common/model_files/expert_config.h"
 #include "common/text/dump_json.h"
 #include "proto/job.pb.h"
 
@@ -30,14 +32,37 @@ double Shortest(float value) {
   return number;
 }
 
-// What MistralConfig has where the key is left out.
-constexpr uint32_t kMistralWindow = 4096;
-constexpr uint32_t kMistralKvHeads = 8;
+using Family = HuggingFaceFamily;
+
+// A model_type, and what its configuration has where keys are left out.
+struct ModelType {
+  const char* name;
+  Family family;
+  // 0: as many as heads.
+  uint32_t kv_heads = 0;
+  float rotary_base = 10000;
+  float norm_epsilon = 1e-6f;
+  // 0: none.
+  uint32_t window = 0;
+  bool window_used = true;
+};
+
+constexpr ModelType kTypes[] = {
+    {"gpt2", Family::kGpt2},
+    {"llama", Family::kLlama},
+    {"mistral", Family::kLlama, 8, 10000, 1e-6f, 4096},
+    {"mixtral", Family::kMixtral, 8, 1e6f, 1e-5f},
+    {"qwen2_moe", Family::kQwen2Moe, 16, 10000, 1e-6f, 4096, false},
+    {"qwen3_moe", Family::kQwen3Moe, 4, 10000, 1e-6f, 4096, false},
+    {"olmoe", Family::kOlmoe, 0, 10000, 1e-5f},
+    {"deepseek_v3", Family::kDeepseekV3},
+};
 
 // What can be imported, for errors.
 constexpr char kInstead[] =
     "what can be imported: GPT-2's shape, and Llama's without biases and scaled angles (Llama 2 "
-    "and 3.0, TinyLlama, SmolLM, Mistral without a sliding window)";
+    "and 3.0, TinyLlama, SmolLM, Mistral without a sliding window), also with experts (Mixtral, "
+    "Qwen2-MoE without biases)";
 
 // Why models of other types, which people try first, are none of these.
 constexpr std::pair<const char*, const char*> kOtherTypes[] = {
@@ -49,7 +74,6 @@ constexpr std::pair<const char*, const char*> kOtherTypes[] = {
     {"gpt_neo", "every other layer attends within a window"},
     {"gpt_neox", "its attention and feed-forward part lie side by side"},
     {"gptj", "its attention and feed-forward part lie side by side"},
-    {"mixtral", "its feed-forward parts are mixtures of experts"},
     {"mpt", "its positions are slopes of attention (ALiBi)"},
     {"opt", "its activation is ReLU"},
     {"phi", "its attention and feed-forward part lie side by side, with biases"},
@@ -61,14 +85,15 @@ constexpr std::pair<const char*, const char*> kOtherTypes[] = {
 // numeric type, whose tensors say their own, special tokens' ids, how text is drawn from it, other
 // tasks' heads, whose tensors would be refused, and how another program runs it.
 constexpr const char* kHarmless[] = {
-    "_attn_implementation", "_attn_implementation_autoset", "_commit_hash", "_flash_attn_2_enabled",
-    "_from_model_config", "_name_or_path", "_num_labels", "attn_implementation", "dtype",
-    "finetuning_task", "gradient_checkpointing", "id2label", "initializer_range", "label2id",
-    "model_max_length", "name_or_path", "num_labels", "output_attentions", "output_hidden_states",
-    "output_past", "prefix", "problem_type", "return_dict", "task_specific_params",
-    "tf_legacy_loss", "tie_encoder_decoder", "tokenizer_class", "torch_dtype", "torchscript",
-    "transformers.js_config", "transformers_version", "unsloth_fixed", "unsloth_version",
-    "use_bfloat16", "use_cache", "xla_device",
+    "_attn_implementation", "_attn_implementation_autoset", "_commit_hash",
+    "_experts_implementation", "_flash_attn_2_enabled", "_from_model_config", "_name_or_path",
+    "_num_labels", "attn_implementation", "dtype", "finetuning_task", "gradient_checkpointing",
+    "id2label", "initializer_range", "label2id", "model_max_length", "name_or_path", "num_labels",
+    "output_attentions", "output_hidden_states", "output_past", "prefix", "problem_type",
+    "return_dict", "task_specific_params", "tf_legacy_loss", "tie_encoder_decoder",
+    "tokenizer_class", "torch_dtype", "torchscript", "transformers.js_config",
+    "transformers_version", "unsloth_fixed", "unsloth_version", "use_bfloat16", "use_cache",
+    "xla_device",
     // The feed-forward part in pieces gives the same.
     "chunk_size_feed_forward",
     // Without cross attention a decoder is what it is.
@@ -113,7 +138,6 @@ void ReadArchitectures(ConfigFields& fields, absl::Span<const char* const> known
 }
 
 void ReadGpt2(ConfigFields& fields, Spec& spec) {
-  ReadArchitectures(fields, {"GPT2LMHeadModel", "GPT2Model"});
   spec.set_layers(fields.Count("n_layer", kMaxTransformerLayers));
   spec.set_width(fields.Count("n_embd", kMaxWidth));
   spec.set_heads(fields.Count("n_head", kMaxWidth));
@@ -149,11 +173,11 @@ void ReadGpt2(ConfigFields& fields, Spec& spec) {
 }
 
 // Reads the base of the rotary angles, which newer files keep in an object with how to scale them.
-void ReadRotary(ConfigFields& fields, Spec& spec) {
+void ReadRotary(ConfigFields& fields, float left_out, Spec& spec) {
   constexpr char kScaled[] =
       "angles are not scaled here; models without that are understood, as Llama 2 and 3.0, "
       "TinyLlama and SmolLM";
-  spec.set_rotary_base(fields.Positive("rope_theta", 10000));
+  spec.set_rotary_base(fields.Positive("rope_theta", left_out));
   const Json& scaling = fields.Get("rope_scaling");
   if (scaling != Json({{"type", "default"}}) && scaling != Json({{"rope_type", "default"}})) {
     fields.Expect("rope_scaling", nullptr, kScaled);
@@ -178,8 +202,9 @@ void ReadRotary(ConfigFields& fields, Spec& spec) {
 }
 
 // Refuses attention within a window, unless the context is no longer than that.
-void ReadWindow(ConfigFields& fields, uint32_t context, uint32_t left_out) {
-  const bool used = fields.Flag("use_sliding_window", true);
+void ReadWindow(ConfigFields& fields, uint32_t context, const ModelType& type) {
+  const uint32_t left_out = type.window;
+  const bool used = fields.Flag("use_sliding_window", type.window_used);
   fields.Ignore({"max_window_layers"});
   const Json& types = fields.Get("layer_types");
   for (const Json& type : types.is_array() ? types : Json::array()) {
@@ -196,16 +221,57 @@ void ReadWindow(ConfigFields& fields, uint32_t context, uint32_t left_out) {
                              "same, and so they are where it is null"));
 }
 
-void ReadLlama(ConfigFields& fields, Spec& spec) {
-  const bool mistral = fields.Get("model_type") == Json("mistral");
-  ReadArchitectures(fields,
-                    {"LlamaForCausalLM", "LlamaModel", "MistralForCausalLM", "MistralModel"});
+// Refuses attention that is not Llama's.
+void ReadAttention(Family family, ConfigFields& fields) {
+  if (family == Family::kQwen2Moe && fields.Flag("qkv_bias", true)) {
+    fields.Refuse("qkv_bias", absl::StrCat(fields.Has("qkv_bias") ? "" : "left out it means true; ",
+                                           "biases of queries, keys and values are not understood; "
+                                           "models whose file says false are"));
+  } else if (family == Family::kQwen3Moe) {
+    fields.Refuse("model_type",
+                  "it normalizes the queries and keys of each head, which is not "
+                  "understood");
+  } else if (family == Family::kOlmoe) {
+    fields.Refuse("model_type",
+                  "it normalizes queries and keys over the model's width, which is "
+                  "not understood");
+  } else if (family == Family::kDeepseekV3) {
+    fields.Refuse("model_type",
+                  "its queries, keys and values are made of compressed ones "
+                  "(multi-head latent attention), which is not understood");
+  }
+  fields.Expect("attention_bias", false, kInstead);
+  fields.Expect("clip_qkv", nullptr, kInstead);
+}
+
+// Refuses models for another task, or of code of their own.
+void ReadArchitectures(Family family, ConfigFields& fields) {
+  switch (family) {
+    case Family::kGpt2:
+      return ReadArchitectures(fields, {"GPT2LMHeadModel", "GPT2Model"});
+    case Family::kLlama:
+      return ReadArchitectures(
+          fields, {"LlamaForCausalLM", "LlamaModel", "MistralForCausalLM", "MistralModel"});
+    case Family::kMixtral:
+      return ReadArchitectures(fields, {"MixtralForCausalLM", "MixtralModel"});
+    case Family::kQwen2Moe:
+      return ReadArchitectures(fields, {"Qwen2MoeForCausalLM", "Qwen2MoeModel"});
+    case Family::kQwen3Moe:
+      return ReadArchitectures(fields, {"Qwen3MoeForCausalLM", "Qwen3MoeModel"});
+    case Family::kOlmoe:
+      return ReadArchitectures(fields, {"OlmoeForCausalLM", "OlmoeModel"});
+    case Family::kDeepseekV3:
+      return ReadArchitectures(fields, {"DeepseekV3ForCausalLM", "DeepseekV3Model"});
+  }
+}
+
+void ReadLlama(const ModelType& type, ConfigFields& fields, Spec& spec) {
   spec.set_layers(fields.Count("num_hidden_layers", kMaxTransformerLayers));
   spec.set_width(fields.Count("hidden_size", kMaxWidth));
   spec.set_heads(fields.Count("num_attention_heads", kMaxWidth));
   const bool left_out = !fields.Has("num_key_value_heads");
   spec.set_kv_heads(fields.Count("num_key_value_heads", kMaxWidth,
-                                 mistral && left_out ? kMistralKvHeads : spec.heads()));
+                                 left_out && type.kv_heads > 0 ? type.kv_heads : spec.heads()));
   spec.set_feed_forward(fields.Count("intermediate_size", kMaxFeedForward));
   spec.set_vocabulary(fields.Count("vocab_size", kMaxVocabulary));
   spec.set_context(fields.Count("max_position_embeddings", kMaxContext));
@@ -214,19 +280,19 @@ void ReadLlama(ConfigFields& fields, Spec& spec) {
   spec.set_activation(Spec::SWIGLU);
   spec.set_no_biases(true);
   spec.set_attention_dropout(fields.Probability("attention_dropout", 0));
-  spec.set_norm_epsilon(fields.Positive("rms_norm_eps", 1e-6f));
+  spec.set_norm_epsilon(fields.Positive("rms_norm_eps", type.norm_epsilon));
   spec.set_separate_head(!fields.Flag("tie_word_embeddings", false));
-  ReadRotary(fields, spec);
-  ReadWindow(fields, spec.context(), mistral ? kMistralWindow : 0);
+  ReadRotary(fields, type.rotary_base, spec);
+  ReadWindow(fields, spec.context(), type);
   // One function by two names.
   fields.ExpectOneOf("hidden_act", {"silu", "swish"}, kInstead);
-  fields.Expect("attention_bias", false, kInstead);
   fields.Expect("mlp_bias", false, kInstead);
   if (fields.status().ok() && spec.width() % spec.heads() == 0) {
     fields.Expect("head_dim", spec.width() / spec.heads(), "heads share out the width here");
   }
   // Products in pretraining_tp pieces give the same; the others repeat what is known.
   fields.Ignore({"is_llama_config", "max_sequence_length", "pretraining_tp"});
+  if (type.family != Family::kLlama) ReadExperts(type.family, fields, spec);
 }
 
 void RefuseType(const Json& type, ConfigFields& fields) {
@@ -234,9 +300,31 @@ void RefuseType(const Json& type, ConfigFields& fields) {
     if (type == Json(name))
       return fields.Refuse("model_type", absl::StrCat(reason, "; ", kInstead));
   }
-  fields.Refuse("model_type", absl::StrCat("only \"gpt2\", \"llama\" and \"mistral\" are "
-                                           "understood; ",
+  fields.Refuse("model_type", absl::StrCat("only \"gpt2\", \"llama\", \"mistral\", \"mixtral\" and "
+                                           "\"qwen2_moe\" are understood; ",
                                            kInstead));
+}
+
+// Adds what tells Llama and the families like it apart.
+void WriteFamily(Family family, const Spec& spec, Json& json) {
+  if (family == Family::kLlama) {
+    json["architectures"] = {"LlamaForCausalLM"};
+    json["model_type"] = "llama";
+    json["attention_bias"] = false;
+    json["mlp_bias"] = false;
+    return;
+  }
+  if (family == Family::kMixtral) {
+    json["architectures"] = {"MixtralForCausalLM"};
+    json["model_type"] = "mixtral";
+    json["sliding_window"] = nullptr;
+  } else {
+    json["architectures"] = {"Qwen2MoeForCausalLM"};
+    json["model_type"] = "qwen2_moe";
+    json["qkv_bias"] = false;
+    json["use_sliding_window"] = false;
+  }
+  WriteExperts(family, spec, json);
 }
 
 }  // namespace
@@ -260,9 +348,7 @@ std::string WriteTransformerConfig(HuggingFaceFamily family, const Spec& spec,
             {"attn_pdrop", Shortest(spec.attention_dropout())},
             {"initializer_range", 0.02}};
   } else {
-    json = {{"architectures", {"LlamaForCausalLM"}},
-            {"model_type", "llama"},
-            {"num_hidden_layers", spec.layers()},
+    json = {{"num_hidden_layers", spec.layers()},
             {"hidden_size", spec.width()},
             {"num_attention_heads", spec.heads()},
             {"num_key_value_heads", spec.kv_heads()},
@@ -272,10 +358,9 @@ std::string WriteTransformerConfig(HuggingFaceFamily family, const Spec& spec,
             {"rms_norm_eps", Shortest(spec.norm_epsilon())},
             {"rope_theta", Shortest(spec.rotary_base())},
             {"rope_scaling", nullptr},
-            {"attention_bias", false},
-            {"mlp_bias", false},
             {"attention_dropout", Shortest(spec.attention_dropout())},
             {"initializer_range", 0.02}};
+    WriteFamily(family, spec, json);
   }
   json["vocab_size"] = spec.vocabulary();
   json["tie_word_embeddings"] = !spec.separate_head();
@@ -295,16 +380,22 @@ absl::Status ParseTransformerConfig(absl::string_view text, const std::string& o
   }
   spec.Clear();
   ConfigFields fields(json, origin);
-  const Json& type = fields.Get("model_type");
-  if (type != Json("gpt2") && type != Json("llama") && type != Json("mistral")) {
-    RefuseType(type, fields);
+  const Json& name = fields.Get("model_type");
+  const auto type =
+      std::find_if(std::begin(kTypes), std::end(kTypes),
+                   [&name](const ModelType& each) { return name == Json(each.name); });
+  if (type == std::end(kTypes)) {
+    RefuseType(name, fields);
     return fields.status();
   }
+  // First, so that nobody mends the rest of a file in vain.
+  if (type->family != Family::kGpt2) ReadAttention(type->family, fields);
   ReadCommon(fields);
-  if (type == Json("gpt2")) {
+  ReadArchitectures(type->family, fields);
+  if (type->family == Family::kGpt2) {
     ReadGpt2(fields, spec);
   } else {
-    ReadLlama(fields, spec);
+    ReadLlama(*type, fields, spec);
   }
   fields.RefuseOthers();
   MUSTER_RETURN_IF_ERROR(fields.status());
@@ -317,5 +408,7 @@ absl::Status ParseTransformerConfig(absl::string_view text, const std::string& o
   }
   return absl::OkStatus();
 }
+
+std::string ConfigNote(const Spec& spec) { return ExpertsNote(spec); }
 
 }  // namespace muster

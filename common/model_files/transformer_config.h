@@ -11,8 +11,9 @@
 
 namespace muster {
 
-// Returns the config.json of a transformer for GPT2Config or LlamaConfig. `end_of_text` is the
-// tokenizer's. REQUIRES: the specification is complete (FillTransformerDefaults) and of the family.
+// Returns the config.json of a transformer for GPT2Config, LlamaConfig, MixtralConfig or
+// Qwen2MoeConfig. `end_of_text` is the tokenizer's. REQUIRES: the specification is complete
+// (FillTransformerDefaults) and of the family, as FamilyOf says.
 std::string WriteTransformerConfig(HuggingFaceFamily family, const v1::TransformerSpec& spec,
                                    std::optional<int32_t> end_of_text);
 
@@ -23,6 +24,10 @@ std::string WriteTransformerConfig(HuggingFaceFamily family, const v1::Transform
 // would work instead.
 absl::Status ParseTransformerConfig(absl::string_view text, const std::string& origin,
                                     v1::TransformerSpec& spec);
+
+// Returns what a user should know of a specification that ParseTransformerConfig read: a number
+// that is not the file's but comes from it. Empty: nothing.
+std::string ConfigNote(const v1::TransformerSpec& spec);
 
 }  // namespace muster
 

@@ -41,6 +41,29 @@ Spec Llama() {
   return spec;
 }
 
+Spec Mixtral() {
+  Spec spec = Llama();
+  v1::MoeSpec& moe = *spec.mutable_moe();
+  moe.set_experts(8);
+  moe.set_top_k(2);
+  moe.set_normalize(true);
+  moe.set_auxiliary_loss(0.003f);
+  moe.set_auxiliary_scope(v1::MoeSpec::MICRO_BATCH);
+  FillTransformerDefaults(50257, spec);
+  return spec;
+}
+
+Spec Qwen2Moe() {
+  Spec spec = Mixtral();
+  v1::MoeSpec& moe = *spec.mutable_moe();
+  moe.set_expert_width(96);
+  moe.set_normalize(false);
+  moe.set_shared_width(160);
+  moe.set_shared_gate(true);
+  for (const uint32_t layer : {0, 5, 11}) moe.add_dense_layers(layer);
+  return spec;
+}
+
 std::string ErrorOf(const Json& json) {
   Spec spec;
   return std::string(ParseTransformerConfig(json.dump(), "c/config.json", spec).message());
@@ -48,8 +71,8 @@ std::string ErrorOf(const Json& json) {
 
 TEST(TransformerConfigTest, WhatIsWrittenIsReadBack) {
   for (const bool separate_head : {false, true}) {
-    for (const HuggingFaceFamily family : {HuggingFaceFamily::kGpt2, HuggingFaceFamily::kLlama}) {
-      Spec spec = family == HuggingFaceFamily::kGpt2 ? Gpt2() : Llama();
+    for (Spec spec : {Gpt2(), Llama(), Mixtral(), Qwen2Moe()}) {
+      const HuggingFaceFamily family = *FamilyOf(spec);
       spec.set_separate_head(separate_head);
       spec.set_attention_dropout(0.1f);
       if (family == HuggingFaceFamily::kGpt2) spec.set_dropout(0.1f);
@@ -76,6 +99,45 @@ TEST(TransformerConfigTest, HasTheFieldsThatOthersRead) {
   EXPECT_EQ(json["rope_theta"], 500000);
   EXPECT_EQ(json["tie_word_embeddings"], false);
   EXPECT_TRUE(json["eos_token_id"].is_null());
+}
+
+TEST(TransformerConfigTest, HasTheFieldsOfModelsWithExperts) {
+  Json json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kMixtral, Mixtral(), 2));
+  EXPECT_EQ(json["model_type"], "mixtral");
+  EXPECT_EQ(json["architectures"][0], "MixtralForCausalLM");
+  EXPECT_EQ(json["num_local_experts"], 8);
+  EXPECT_EQ(json["num_experts_per_tok"], 2);
+  EXPECT_EQ(json["intermediate_size"], 3072);
+  EXPECT_EQ(json["router_aux_loss_coef"], 0.018) << "times 12 layers over top_k 2";
+  EXPECT_EQ(json.count("norm_topk_prob"), 0u);
+  json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kQwen2Moe, Qwen2Moe(), 2));
+  EXPECT_EQ(json["model_type"], "qwen2_moe");
+  EXPECT_EQ(json["architectures"][0], "Qwen2MoeForCausalLM");
+  EXPECT_EQ(json["num_experts"], 8);
+  EXPECT_EQ(json["intermediate_size"], 3072);
+  EXPECT_EQ(json["moe_intermediate_size"], 96);
+  EXPECT_EQ(json["shared_expert_intermediate_size"], 160);
+  EXPECT_EQ(json["norm_topk_prob"], false);
+  EXPECT_EQ(json["mlp_only_layers"], Json({0, 5, 11}));
+  EXPECT_EQ(json["router_aux_loss_coef"], 0.0135) << "times 9 layers over top_k 2";
+  EXPECT_EQ(json["qkv_bias"], false) << "left out it would mean true";
+}
+
+TEST(TransformerConfigTest, AttentionOfOtherFamiliesIsRefusedByName) {
+  Json json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kQwen2Moe, Qwen2Moe(), 2));
+  json["qkv_bias"] = true;
+  EXPECT_THAT(ErrorOf(json), HasSubstr("qkv_bias is true; biases of queries, keys and values"));
+  json.erase("qkv_bias");
+  EXPECT_THAT(ErrorOf(json), HasSubstr("qkv_bias is null; left out it means true; "));
+  for (const auto& [type, why] : {std::pair("qwen3_moe", "normalizes the queries and keys of each"),
+                                  std::pair("olmoe", "normalizes queries and keys over the"),
+                                  std::pair("deepseek_v3", "multi-head latent attention")}) {
+    // Comes before whatever else may be wrong.
+    json["model_type"] = type;
+    json["quantization_config"] = {{"quant_method", "fp8"}};
+    EXPECT_THAT(ErrorOf(json),
+                AllOf(HasSubstr(absl::StrCat("model_type is \"", type, "\"; ")), HasSubstr(why)));
+  }
 }
 
 TEST(TransformerConfigTest, ReadsWhatPublishedFilesSay) {
@@ -113,8 +175,8 @@ TEST(TransformerConfigTest, OtherComputationsAreRefusedByName) {
     return ErrorOf(json);
   };
   EXPECT_THAT(changed(gpt2, "model_type", "bert"),
-              HasSubstr("c/config.json: model_type is \"bert\"; only \"gpt2\", \"llama\" and "
-                        "\"mistral\""));
+              HasSubstr("c/config.json: model_type is \"bert\"; only \"gpt2\", \"llama\", "
+                        "\"mistral\", \"mixtral\" and \"qwen2_moe\" are"));
   EXPECT_THAT(changed(gpt2, "activation_function", "relu"),
               HasSubstr("activation_function is \"relu\""));
   EXPECT_THAT(changed(gpt2, "scale_attn_by_inverse_layer_idx", true),
@@ -182,8 +244,28 @@ TEST(TransformerConfigTest, AllKeysOfPublishedFilesAreKnown) {
           "num_attention_heads":4,"num_hidden_layers":2,"num_key_value_heads":1,
           "rms_norm_eps":1e-05,"rope_theta":1000000.0,"sliding_window":null,
           "tie_word_embeddings":false,"torch_dtype":"bfloat16","transformers_version":"4.42.0",
-          "use_cache":true,"vocab_size":32768})"};
+          "use_cache":true,"vocab_size":32768})",
+      // Mixtral's, and as transformers 5 saves it.
+      R"({"architectures":["MixtralForCausalLM"],"attention_dropout":0.0,"bos_token_id":1,
+          "eos_token_id":2,"hidden_act":"silu","hidden_size":64,"initializer_range":0.02,
+          "intermediate_size":128,"max_position_embeddings":32768,"model_type":"mixtral",
+          "num_attention_heads":4,"num_experts_per_tok":2,"num_hidden_layers":2,
+          "num_key_value_heads":1,"num_local_experts":8,"output_router_logits":false,
+          "rms_norm_eps":1e-05,"rope_theta":1000000.0,"router_aux_loss_coef":0.02,
+          "sliding_window":null,"tie_word_embeddings":false,"torch_dtype":"bfloat16",
+          "transformers_version":"4.36.0.dev0","use_cache":true,"vocab_size":32000})",
+      R"({"architectures":["MixtralForCausalLM"],"attention_dropout":0.0,"bos_token_id":1,
+          "dtype":"float32","eos_token_id":2,"head_dim":16,"hidden_act":"silu","hidden_size":64,
+          "initializer_range":0.02,"intermediate_size":128,"max_position_embeddings":32768,
+          "model_type":"mixtral","num_attention_heads":4,"num_experts_per_tok":2,
+          "num_hidden_layers":2,"num_key_value_heads":1,"num_local_experts":8,
+          "output_router_logits":false,"rms_norm_eps":1e-05,
+          "rope_parameters":{"rope_theta":1000000.0,"rope_type":"default"},
+          "router_aux_loss_coef":0.02,"router_jitter_noise":0.0,"sliding_window":null,
+          "tie_word_embeddings":false,"transformers_version":"5.0.0","use_cache":true,
+          "vocab_size":32000})"};
   for (const char* file : files) {
+    SCOPED_TRACE(file);
     Spec spec;
     const absl::Status status = ParseTransformerConfig(file, "x", spec);
     EXPECT_TRUE(status.ok()) << status;
@@ -293,6 +375,26 @@ TEST(TransformerConfigTest, AWindowIsRefusedWhereItChangesAnything) {
   Spec spec;
   ASSERT_TRUE(ParseTransformerConfig(json.dump(), "x", spec).ok());
   EXPECT_EQ(spec.kv_heads(), 8u);
+}
+
+TEST(TransformerConfigTest, WhatMixtralLeavesOut) {
+  Spec spec;
+  const absl::Status status = ParseTransformerConfig(
+      R"({"model_type":"mixtral","hidden_size":64,"intermediate_size":128,"num_hidden_layers":4,
+          "num_attention_heads":16,"vocab_size":100,"max_position_embeddings":32768,
+          "num_local_experts":4,"num_experts_per_tok":2})",
+      "x", spec);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(spec.kv_heads(), 8u);
+  EXPECT_EQ(spec.rotary_base(), 1e6f);
+  EXPECT_EQ(spec.norm_epsilon(), 1e-5f);
+  EXPECT_TRUE(spec.moe().normalize());
+  EXPECT_EQ(spec.moe().auxiliary_loss(), 0.0005f);
+  EXPECT_EQ(ConfigNote(spec),
+            "moe.auxiliary_loss is 0.0005: the file's router_aux_loss_coef 0.001, times top_k 2, "
+            "over 4 layers with experts; Muster divides choices by top_k, and adds the losses of "
+            "layers");
+  EXPECT_EQ(ConfigNote(Llama()), "");
 }
 
 TEST(TransformerConfigTest, OtherModelsAreRefusedWithWhatWouldWork) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proto/job.pb.h"
@@ -14,6 +15,9 @@ using Spec = v1::TransformerSpec;
 constexpr uint32_t kFeedForwardMultiple = 64;
 constexpr char kGpt2Embedding[] = "transformer.wte.weight";
 constexpr char kLlamaEmbedding[] = "model.embed_tokens.weight";
+// These have no ".weight".
+constexpr char kFusedUp[] = "experts.gate_up_proj";
+constexpr char kFusedDown[] = "experts.down_proj";
 
 // Collects tensors; the last parts of Muster's are numbered as they come.
 class Layout {
@@ -69,11 +73,69 @@ std::vector<HuggingFaceTensor> Gpt2Tensors(const Spec& spec) {
   return layout.Take();
 }
 
-std::vector<HuggingFaceTensor> LlamaTensors(const Spec& spec) {
+// The names of a layer's experts.
+struct ExpertNames {
+  const char* block;
+  const char* gate;
+  const char* up;
+  const char* down;
+  const char* shared;
+};
+
+ExpertNames NamesOf(HuggingFaceFamily family, ExpertFiles files) {
+  if (family == HuggingFaceFamily::kMixtral && files == ExpertFiles::kApart) {
+    return {"block_sparse_moe.", "w1", "w3", "w2", ""};
+  }
+  return {"mlp.", "gate_proj", "up_proj", "down_proj",
+          family == HuggingFaceFamily::kDeepseekV3 ? "shared_experts" : "shared_expert"};
+}
+
+// Adds a layer's experts; `name` and `muster` are the layer's prefixes.
+void AddExperts(HuggingFaceFamily family, ExpertFiles files, const Spec& spec,
+                const std::string& name, const std::string& muster, Layout& layout) {
+  const ExpertNames names = NamesOf(family, files);
+  const int64_t C = spec.width();
+  const int64_t E = spec.moe().experts();
+  const int64_t F = spec.moe().expert_width();
+  const int64_t S = spec.moe().shared_width();
+  const std::string block = name + names.block;
+  const std::string up = muster + "experts.up.weight";
+  const std::string down = muster + "experts.down.weight";
+  layout.Add(block + "gate.weight", {E, C}, muster + "router.weight");
+  if (files == ExpertFiles::kFused) {
+    layout.Add(absl::StrCat(block, kFusedUp), {E, 2 * F, C}, up);
+    layout.Add(absl::StrCat(block, kFusedDown), {E, C, F}, down);
+  } else {
+    for (int64_t e = 0; e < E; ++e) {
+      const std::string expert = absl::StrCat(block, "experts.", e, ".");
+      layout.AddRows(absl::StrCat(expert, names.gate, ".weight"), {F, C}, up, e * 2 * F);
+      layout.AddRows(absl::StrCat(expert, names.up, ".weight"), {F, C}, up, e * 2 * F + F);
+    }
+    for (int64_t e = 0; e < E; ++e) {
+      layout.AddRows(absl::StrCat(block, "experts.", e, ".", names.down, ".weight"), {C, F}, down,
+                     e * C);
+    }
+  }
+  if (S == 0) return;
+  const std::string shared = absl::StrCat(block, names.shared, ".");
+  layout.AddRows(absl::StrCat(shared, names.gate, ".weight"), {S, C}, muster + "shared.up.weight",
+                 0);
+  layout.AddRows(absl::StrCat(shared, names.up, ".weight"), {S, C}, muster + "shared.up.weight", S);
+  layout.Add(absl::StrCat(shared, names.down, ".weight"), {C, S}, muster + "shared.down.weight");
+  if (spec.moe().shared_gate()) {
+    layout.Add(absl::StrCat(block, names.shared, "_gate.weight"), {1, C},
+               muster + "shared_gate.weight");
+  }
+}
+
+// The tensors of Llama, and of families that differ from it in their feed-forward parts.
+std::vector<HuggingFaceTensor> LlamaTensors(HuggingFaceFamily family, ExpertFiles files,
+                                            const Spec& spec) {
   const int64_t C = spec.width();
   const int64_t F = spec.feed_forward();
   const int64_t V = spec.vocabulary();
   const int64_t kv = C / spec.heads() * spec.kv_heads();
+  const std::vector<bool> with_experts = LayersWithExperts(spec);
   Layout layout;
   layout.Add(kLlamaEmbedding, {V, C}, "embedding.weight");
   for (uint32_t l = 0; l < spec.layers(); ++l) {
@@ -85,6 +147,10 @@ std::vector<HuggingFaceTensor> LlamaTensors(const Spec& spec) {
     layout.AddRows(name + "self_attn.v_proj.weight", {kv, C}, muster + "qkv.weight", C + kv);
     layout.Add(name + "self_attn.o_proj.weight", {C, C}, muster + "proj.weight");
     layout.Add(name + "post_attention_layernorm.weight", {C}, muster + "norm2.weight");
+    if (with_experts[l]) {
+      AddExperts(family, files, spec, name, muster, layout);
+      continue;
+    }
     layout.AddRows(name + "mlp.gate_proj.weight", {F, C}, muster + "up.weight", 0);
     layout.AddRows(name + "mlp.up_proj.weight", {F, C}, muster + "up.weight", F);
     layout.Add(name + "mlp.down_proj.weight", {C, F}, muster + "down.weight");
@@ -92,6 +158,59 @@ std::vector<HuggingFaceTensor> LlamaTensors(const Spec& spec) {
   layout.Add("model.norm.weight", {C}, "norm.weight");
   if (spec.separate_head()) layout.Add("lm_head.weight", {V, C}, "head.weight");
   return layout.Take();
+}
+
+// The fields in which a transformer differs from a family.
+class Differences {
+ public:
+  void Field(absl::string_view name, absl::string_view value, absl::string_view of_family) {
+    if (value == of_family) return;
+    all_.push_back(absl::StrCat(name, " ", value, " (it has ", of_family, ")"));
+  }
+  void Flag(absl::string_view name, bool value, bool of_family) {
+    Field(name, value ? "true" : "false", of_family ? "true" : "false");
+  }
+
+  bool empty() const { return all_.empty(); }
+  std::string Text() const { return absl::StrJoin(all_, ", "); }
+
+ private:
+  std::vector<std::string> all_;
+};
+
+// Returns how a transformer differs from Llama, apart from experts.
+Differences FromLlama(const Spec& spec) {
+  Differences llama;
+  llama.Field("norm", Spec::Norm_Name(spec.norm()), "RMS_NORM");
+  llama.Field("positions", Spec::Positions_Name(spec.positions()), "ROTARY");
+  llama.Field("activation", Spec::Activation_Name(spec.activation()), "SWIGLU");
+  llama.Flag("no_biases", spec.no_biases(), true);
+  return llama;
+}
+
+// Returns the family of a transformer with experts.
+absl::StatusOr<HuggingFaceFamily> ExpertFamilyOf(const Spec& spec) {
+  const v1::MoeSpec& moe = spec.moe();
+  // How both families route.
+  Differences mixtral = FromLlama(spec);
+  mixtral.Field("moe.scores", v1::MoeSpec::Scores_Name(moe.scores()), "SOFTMAX");
+  mixtral.Field("moe.scaling", absl::StrCat(moe.scaling()), "1");
+  // One group is none.
+  mixtral.Field("moe.groups", absl::StrCat(moe.groups() == 1 ? 0 : moe.groups()), "0");
+  Differences qwen2 = mixtral;
+  mixtral.Flag("moe.normalize", moe.normalize(), true);
+  mixtral.Field("moe.shared_width", absl::StrCat(moe.shared_width()), "0");
+  mixtral.Field("moe.dense_layers",
+                moe.dense_layers().empty() ? "none" : absl::StrJoin(moe.dense_layers(), " and "),
+                "none");
+  qwen2.Field("moe.shared_width", moe.shared_width() == 0 ? "0" : "more", "more");
+  qwen2.Flag("moe.shared_gate", moe.shared_gate(), true);
+  if (mixtral.empty()) return HuggingFaceFamily::kMixtral;
+  if (qwen2.empty()) return HuggingFaceFamily::kQwen2Moe;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Hugging Face's layout is known for transformers with experts of Mixtral's and of "
+      "Qwen2-MoE's shape; this one differs from Mixtral's by ",
+      mixtral.Text(), "; from Qwen2-MoE's by ", qwen2.Text()));
 }
 
 }  // namespace
@@ -111,36 +230,49 @@ void FillTransformerDefaults(int64_t vocabulary, Spec& spec) {
   }
   if (spec.rotary_base() == 0) spec.set_rotary_base(10000);
   if (spec.norm_epsilon() == 0) spec.set_norm_epsilon(1e-5f);
+  if (!spec.has_moe()) return;
+  v1::MoeSpec& moe = *spec.mutable_moe();
+  if (moe.expert_width() == 0) moe.set_expert_width(spec.feed_forward());
+  if (moe.scores() == v1::MoeSpec::SCORES_UNSPECIFIED) moe.set_scores(v1::MoeSpec::SOFTMAX);
+  if (moe.scaling() == 0) moe.set_scaling(1);
+  if (moe.auxiliary_scope() == v1::MoeSpec::SCOPE_UNSPECIFIED) {
+    moe.set_auxiliary_scope(v1::MoeSpec::SEQUENCE);
+  }
 }
 
 absl::StatusOr<HuggingFaceFamily> FamilyOf(const Spec& spec) {
-  std::vector<std::string> gpt2;
-  std::vector<std::string> llama;
-  const auto field = [&](absl::string_view name, const std::string& value,
-                         absl::string_view of_gpt2, absl::string_view of_llama) {
-    if (value != of_gpt2) gpt2.push_back(absl::StrCat(name, " ", value, " (it has ", of_gpt2, ")"));
-    if (value != of_llama) {
-      llama.push_back(absl::StrCat(name, " ", value, " (it has ", of_llama, ")"));
-    }
-  };
-  field("norm", Spec::Norm_Name(spec.norm()), "LAYER_NORM", "RMS_NORM");
-  field("positions", Spec::Positions_Name(spec.positions()), "LEARNED", "ROTARY");
-  field("activation", Spec::Activation_Name(spec.activation()), "GELU", "SWIGLU");
-  if (!spec.no_biases()) llama.push_back("no_biases false (it has true)");
+  if (spec.has_moe()) return ExpertFamilyOf(spec);
+  Differences gpt2;
+  gpt2.Field("norm", Spec::Norm_Name(spec.norm()), "LAYER_NORM");
+  gpt2.Field("positions", Spec::Positions_Name(spec.positions()), "LEARNED");
+  gpt2.Field("activation", Spec::Activation_Name(spec.activation()), "GELU");
   if (spec.kv_heads() != spec.heads()) {
-    gpt2.push_back(absl::StrCat("kv_heads ", spec.kv_heads(), " (it has as many as heads)"));
+    gpt2.Field("kv_heads", absl::StrCat(spec.kv_heads()), "as many as heads");
   }
+  const Differences llama = FromLlama(spec);
   if (gpt2.empty()) return HuggingFaceFamily::kGpt2;
   if (llama.empty()) return HuggingFaceFamily::kLlama;
   return absl::InvalidArgumentError(
       absl::StrCat("Hugging Face's layout is known for transformers of GPT-2's and of Llama's "
                    "shape; this one differs from GPT-2's by ",
-                   absl::StrJoin(gpt2, ", "), "; from Llama's by ", absl::StrJoin(llama, ", ")));
+                   gpt2.Text(), "; from Llama's by ", llama.Text()));
 }
 
-std::vector<HuggingFaceTensor> HuggingFaceTensors(HuggingFaceFamily family, const Spec& spec) {
-  return family == HuggingFaceFamily::kGpt2 ? Gpt2Tensors(spec) : LlamaTensors(spec);
+std::vector<bool> LayersWithExperts(const Spec& spec) {
+  std::vector<bool> with_experts(spec.layers(), spec.has_moe());
+  for (const uint32_t layer : spec.moe().dense_layers()) {
+    if (layer < spec.layers()) with_experts[layer] = false;
+  }
+  return with_experts;
 }
+
+std::vector<HuggingFaceTensor> HuggingFaceTensors(HuggingFaceFamily family, const Spec& spec,
+                                                  ExpertFiles experts) {
+  return family == HuggingFaceFamily::kGpt2 ? Gpt2Tensors(spec)
+                                            : LlamaTensors(family, experts, spec);
+}
+
+bool IsOfFusedExperts(absl::string_view name) { return absl::EndsWith(name, kFusedUp); }
 
 const char* EmbeddingName(HuggingFaceFamily family) {
   return family == HuggingFaceFamily::kGpt2 ? kGpt2Embedding : kLlamaEmbedding;
@@ -150,13 +282,15 @@ std::vector<MusterTensor> MusterTensors(const std::vector<HuggingFaceTensor>& te
   std::vector<MusterTensor> all;
   for (const HuggingFaceTensor& tensor : tensors) {
     if (tensor.muster.empty()) continue;
+    std::vector<int64_t> shape = tensor.shape;
+    if (shape.size() > 2) shape = {shape[0] * shape[1], shape[2]};
+    if (tensor.transposed) std::swap(shape[0], shape[1]);
     if (tensor.first_row > 0) {
       // Parts follow one another.
-      all.back().shape[0] += tensor.shape[0];
-      continue;
+      all.back().shape[0] += shape[0];
+    } else {
+      all.push_back({tensor.muster, shape});
     }
-    all.push_back({tensor.muster, tensor.shape});
-    if (tensor.transposed) std::swap(all.back().shape[0], all.back().shape[1]);
   }
   return all;
 }
