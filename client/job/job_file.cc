@@ -282,10 +282,8 @@ std::vector<std::string> MissingData(const v1::JobSpec& spec) {
   return missing;
 }
 
-absl::Status ReadModelConfig(v1::JobSpec& spec) {
-  if (!spec.model().has_transformer() || spec.model().transformer().from().empty()) {
-    return absl::OkStatus();
-  }
+absl::StatusOr<std::string> ReadModelConfig(v1::JobSpec& spec) {
+  if (!spec.model().has_transformer() || spec.model().transformer().from().empty()) return "";
   v1::TransformerSpec& transformer = *spec.mutable_model()->mutable_transformer();
   const std::string path = transformer.from();
   const absl::StatusOr<FileContent> content = FileContent::Open(path);
@@ -296,11 +294,14 @@ absl::Status ReadModelConfig(v1::JobSpec& spec) {
   MUSTER_RETURN_IF_ERROR(content.status());
   v1::TransformerSpec whole;
   MUSTER_RETURN_IF_ERROR(ParseTransformerConfig(content->bytes(), path, whole));
-  // The job's own fields are merged last, so that they win.
+  const std::string note =
+      transformer.moe().auxiliary_loss() == 0 ? ConfigNote(whole) : std::string();
+  // The job's own fields are merged last, so that they win; lists would be joined.
+  if (!transformer.moe().dense_layers().empty()) whole.mutable_moe()->clear_dense_layers();
   whole.MergeFrom(transformer);
   whole.clear_from();
   transformer.Swap(&whole);
-  return absl::OkStatus();
+  return note;
 }
 
 absl::Status ReplaceDataPath(const std::string& path, v1::JobSpec& spec) {

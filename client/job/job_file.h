@@ -47,9 +47,10 @@ void FillPacking(v1::JobSpec& spec);
 std::vector<std::string> MissingData(const v1::JobSpec& spec);
 
 // Fills the transformer's fields that the job leaves out from the config.json that
-// model.transformer.from names, and clears `from`. NotFound: there is no such file.
-// InvalidArgument: Muster does not compute this model (ParseTransformerConfig).
-absl::Status ReadModelConfig(v1::JobSpec& spec);
+// model.transformer.from names, and clears `from`. Returns what the user should know of them
+// (ConfigNote), or nothing. NotFound: there is no such file. InvalidArgument: Muster does not
+// compute this model (ParseTransformerConfig).
+absl::StatusOr<std::string> ReadModelConfig(v1::JobSpec& spec);
 
 }  // namespace muster
 

@@ -214,8 +214,9 @@ TEST(JobFileTest, AConfigFillsInWhatTheJobLeavesOut) {
       << "model: {transformer: {from: config.json, layers: 2, context: 64}}";
   v1::JobSpec spec;
   ASSERT_TRUE(ReadJobFile(folder + "/job.yaml", spec).ok());
-  const absl::Status read = ReadModelConfig(spec);
-  ASSERT_TRUE(read.ok()) << read;
+  const absl::StatusOr<std::string> read = ReadModelConfig(spec);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, "");
   const v1::TransformerSpec& transformer = spec.model().transformer();
   EXPECT_EQ(transformer.from(), "");
   EXPECT_EQ(transformer.layers(), 2);
@@ -224,10 +225,40 @@ TEST(JobFileTest, AConfigFillsInWhatTheJobLeavesOut) {
   EXPECT_EQ(transformer.vocabulary(), 50257);
   EXPECT_EQ(transformer.dropout(), 0.1f);
   ASSERT_TRUE(SetJobField("model.transformer.from=/none/config.json", spec).ok());
-  EXPECT_EQ(ReadModelConfig(spec).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReadModelConfig(spec).status().code(), absl::StatusCode::kNotFound);
   std::ofstream(folder + "/config.json") << "{\"model_type\": \"bert\"}";
   ASSERT_TRUE(ReadJobFile(folder + "/job.yaml", spec).ok());
-  EXPECT_THAT(std::string(ReadModelConfig(spec).message()), HasSubstr("model_type is \"bert\""));
+  EXPECT_THAT(std::string(ReadModelConfig(spec).status().message()),
+              HasSubstr("model_type is \"bert\""));
+}
+
+TEST(JobFileTest, OfAConfigsExpertsTheJobsOwnFieldsWin) {
+  const std::string folder = ::testing::TempDir();
+  std::ofstream(folder + "/config.json")
+      << R"({"model_type": "qwen2_moe", "num_hidden_layers": 4, "hidden_size": 64,
+             "num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": 128,
+             "vocab_size": 500, "max_position_embeddings": 256, "qkv_bias": false,
+             "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+             "shared_expert_intermediate_size": 48, "mlp_only_layers": [0, 3],
+             "router_aux_loss_coef": 0.01})";
+  const auto read = [&folder](const std::string& moe, v1::JobSpec& spec) {
+    std::ofstream(folder + "/job.yaml")
+        << "model: {transformer: {from: config.json, moe: {" << moe << "}}}";
+    EXPECT_TRUE(ReadJobFile(folder + "/job.yaml", spec).ok());
+    const absl::StatusOr<std::string> note = ReadModelConfig(spec);
+    EXPECT_TRUE(note.ok()) << note.status();
+    return note.value_or("");
+  };
+  v1::JobSpec plain;
+  EXPECT_THAT(read("top_k: 4", plain), HasSubstr("moe.auxiliary_loss is 0.01: the file's "));
+  const v1::MoeSpec& moe = plain.model().transformer().moe();
+  EXPECT_EQ(moe.top_k(), 4u);
+  EXPECT_EQ(moe.experts(), 8u);
+  EXPECT_THAT(moe.dense_layers(), ::testing::ElementsAre(0, 3));
+  v1::JobSpec own;
+  EXPECT_EQ(read("dense_layers: [1], auxiliary_loss: 0.5", own), "");
+  EXPECT_EQ(own.model().transformer().moe().auxiliary_loss(), 0.5f);
+  EXPECT_THAT(own.model().transformer().moe().dense_layers(), ::testing::ElementsAre(1));
 }
 
 TEST(JobFileTest, ReplacesDataPaths) {

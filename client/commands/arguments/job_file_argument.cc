@@ -55,7 +55,8 @@ absl::Status JobFileArgument::Read(v1::JobSpec& spec) const {
   if (!data.empty()) MUSTER_RETURN_IF_ERROR(ReplaceDataPath(data, spec));
   // Before a cluster is looked for, or files of such a name.
   MUSTER_RETURN_IF_ERROR(CheckUtf8(spec));
-  MUSTER_RETURN_IF_ERROR(ReadModelConfig(spec));
+  MUSTER_ASSIGN_OR_RETURN(const std::string note, ReadModelConfig(spec));
+  if (!note.empty()) PrintError("muster: %s\n", note);
   FillVocabulary(spec);
   FillPacking(spec);
   return CheckDataHead(spec);

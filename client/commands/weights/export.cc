@@ -144,7 +144,7 @@ void AddExport(CLI::App& app, Session& session) {
       ->add_option("--format", arguments->format,
                    "safetensors: one file with Muster's tensor names. huggingface: config.json, "
                    "model.safetensors and the tokenizer's files; only for transformers shaped like "
-                   "GPT-2 or Llama. Default: safetensors")
+                   "GPT-2, Llama, Mixtral or Qwen2-MoE. Default: safetensors")
       ->transform(OneOf({kSafetensors, kHuggingFace}));
   command->add_option("--tokenizer", arguments->tokenizer,
                       "Tokenizer of a transformer, if it is not where the job says");

@@ -19,6 +19,7 @@
 #include "common/model_files/import_checkpoint.h"
 #include "common/model_files/model_folder.h"
 #include "common/model_files/padded_weights.h"
+#include "common/model_files/transformer_config.h"
 #include "common/tokenizer/files/open_tokenizer.h"
 #include "common/tokenizer/tokenizer.h"
 #include "common/tokenizer/tokenizer_identity.h"
@@ -106,6 +107,9 @@ absl::Status Import(const Session& session, const std::string& folder, const std
   const fs::path job = fs::path(out) / kJobFile;
   MUSTER_RETURN_IF_ERROR(
       WriteOutputFile(job.string(), Replace::kNever, JobText(weights.spec(), tokenizer)));
+  if (const std::string note = ConfigNote(weights.spec()); !note.empty()) {
+    PrintError("muster: %s\n", note);
+  }
   session.PrintResult(
       absl::StrCat(out, ": weights to start from, and ", job.string(),
                    ", a job that does; jobs of the same model take them by `submit --from ",
@@ -123,8 +127,8 @@ void AddImport(CLI::App& app, Session& session) {
     uint32_t pad_vocabulary_to = 0;
   };
   auto arguments = std::make_shared<Arguments>();
-  auto* command =
-      app.add_subcommand("import", "Import a GPT-2 or Llama model from a Hugging Face folder");
+  auto* command = app.add_subcommand(
+      "import", "Import a GPT-2, Llama or Mixtral model from a Hugging Face folder");
   command->add_option("folder", arguments->folder, "Folder with config.json and model.safetensors")
       ->required();
   command

@@ -106,7 +106,8 @@ class Weights:
         Args:
             path: file to write; with `huggingface` a folder.
             format: safetensors, which for a transformer also says what it is and how its tokens are made; or huggingface, for
-                transformers in the shape of GPT-2 or Llama.
+                transformers in the shape of GPT-2, Llama, Mixtral or
+                Qwen2-MoE.
             force: replaces what is there.
 
         Raises:
