@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Writes small models in Hugging Face's layout, and the logits that PyTorch computes with them.
+"""Writes small models in Hugging Face's layout, and the logits and gradients that PyTorch computes with them.
 
-Run it with Debian's python3-torch (1.13) as `python3 make_models.py FOLDER`; it writes FOLDER/gpt2 and FOLDER/llama,
-each with config.json, model.safetensors and expected.safetensors (tokens I32 [T], logits F32 [T, V]). Every operation
-is PyTorch's own; the formulas are those of the papers.
+Run it with Debian's python3-torch (1.13) as `python3 make_models.py FOLDER`; it writes FOLDER/gpt2, FOLDER/llama and
+FOLDER/mixtral, each with config.json, model.safetensors and expected.safetensors (tokens I32 [T], logits F32 [T, V]).
+FOLDER/NAME/gradients has the same configuration, and in the place of the weights the gradients of the loss: summed over
+all tokens but the last, each of which predicts the next one. Every operation is PyTorch's own; the formulas are those
+of the papers.
 """
 import json
 import math
@@ -21,7 +23,7 @@ def save(path, tensors):
     header, data = {}, b""
     for name, tensor in tensors.items():
         kind = {torch.float32: "F32", torch.int32: "I32"}[tensor.dtype]
-        raw = tensor.contiguous().numpy().tobytes()
+        raw = tensor.detach().contiguous().numpy().tobytes()
         header[name] = {"dtype": kind, "shape": list(tensor.shape), "data_offsets": [len(data), len(data) + len(raw)]}
         data += raw
     text = json.dumps(header).encode()
@@ -76,7 +78,7 @@ def gpt2():
             q, k, v = conv(norm(x, n + "ln_1"), n + "attn.c_attn").split(C, -1)
             x = x + conv(join(attention(split(q, H), split(k, H), split(v, H))), n + "attn.c_proj")
             x = x + conv(F.gelu(conv(norm(x, n + "ln_2"), n + "mlp.c_fc"), approximate="tanh"), n + "mlp.c_proj")
-        return norm(x, "transformer.ln_f") @ w["transformer.wte.weight"].T
+        return norm(x, "transformer.ln_f") @ w["transformer.wte.weight"].T, 0
 
     return config, w, V, logits
 
@@ -121,23 +123,104 @@ def llama():
             x = x + linear(join(attention(q, k, v)), n + "self_attn.o_proj")
             y = norm(x, n + "post_attention_layernorm")
             x = x + linear(F.silu(linear(y, n + "mlp.gate_proj")) * linear(y, n + "mlp.up_proj"), n + "mlp.down_proj")
-        return linear(norm(x, "model.norm"), "lm_head")
+        return linear(norm(x, "model.norm"), "lm_head"), 0
 
     return config, w, V, logits
 
 
+def mixtral():
+    C, H, K, L, V, FF, E, TOP, BASE, AUXILIARY = 24, 4, 2, 2, 31, 20, 4, 2, 10000.0, 0.25
+    D = C // H
+    config = {"model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "hidden_size": C,
+              "num_hidden_layers": L, "num_attention_heads": H, "num_key_value_heads": K, "intermediate_size": FF,
+              "num_local_experts": E, "num_experts_per_tok": TOP, "max_position_embeddings": 16, "vocab_size": V,
+              "rms_norm_eps": 1e-5, "rope_theta": BASE, "hidden_act": "silu", "tie_word_embeddings": False,
+              "router_aux_loss_coef": AUXILIARY}
+    w = {"model.embed_tokens.weight": normal(V, C), "lm_head.weight": normal(V, C), "model.norm.weight": 1 + normal(C)}
+    for l in range(L):
+        n = "model.layers.%d." % l
+        w[n + "input_layernorm.weight"], w[n + "post_attention_layernorm.weight"] = 1 + normal(C), 1 + normal(C)
+        for name, i, o in (("q_proj", C, H * D), ("k_proj", C, K * D), ("v_proj", C, K * D), ("o_proj", H * D, C)):
+            w[n + "self_attn." + name + ".weight"] = normal(o, i)
+        w[n + "block_sparse_moe.gate.weight"] = normal(E, C)
+        for e in range(E):
+            for name, i, o in (("w1", C, FF), ("w2", FF, C), ("w3", C, FF)):
+                w[n + "block_sparse_moe.experts.%d.%s.weight" % (e, name)] = normal(o, i)
+
+    def rotate(x):
+        frequency = BASE ** (-torch.arange(0, D, 2).double() / D)
+        angle = torch.arange(T).double()[:, None] * frequency
+        cos, sin = angle.cos().float(), angle.sin().float()
+        a, b = x[..., : D // 2], x[..., D // 2:]
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+    def logits(tokens):
+        def norm(x, name):
+            return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5) * w[name + ".weight"]
+
+        def linear(x, name):
+            return F.linear(x, w[name + ".weight"])
+
+        def expert(x, name):
+            return linear(F.silu(linear(x, name + ".w1")) * linear(x, name + ".w3"), name + ".w2")
+
+        chosen, probabilities = [], []
+        x = w["model.embed_tokens.weight"][tokens]
+        for l in range(L):
+            n = "model.layers.%d." % l
+            y = norm(x, n + "input_layernorm")
+            q = rotate(split(linear(y, n + "self_attn.q_proj"), H))
+            k = rotate(split(linear(y, n + "self_attn.k_proj"), K)).repeat_interleave(H // K, 0)
+            v = split(linear(y, n + "self_attn.v_proj"), K).repeat_interleave(H // K, 0)
+            x = x + linear(join(attention(q, k, v)), n + "self_attn.o_proj")
+            y = norm(x, n + "post_attention_layernorm")
+            p = torch.softmax(linear(y, n + "block_sparse_moe.gate"), -1)
+            best = p.sort(-1, descending=True)
+            # Rounding must choose no other experts.
+            if (best.values[:, TOP - 1] - best.values[:, TOP]).min() < 0.01:
+                return None
+            mask = torch.zeros_like(p).scatter(-1, best.indices[:, :TOP], 1)
+            gates = p * mask / (p * mask).sum(-1, keepdim=True)
+            outputs = [expert(y, n + "block_sparse_moe.experts.%d" % e) for e in range(E)]
+            x = x + sum(gates[:, e:e + 1] * outputs[e] for e in range(E))
+            # The last token predicts nothing.
+            chosen.append(mask[:-1])
+            probabilities.append(p[:-1])
+        # Other programs have one loss of all layers, and Muster one of each: the same where layers choose alike.
+        counts = [c.sum(0) for c in chosen]
+        if not torch.equal(counts[0], counts[1]) or counts[0].min() < 1 or counts[0].max() < counts[0].min() + 3:
+            return None
+        auxiliary = E * (torch.cat(chosen).mean(0) * torch.cat(probabilities).mean(0)).sum()
+        return linear(norm(x, "model.norm"), "lm_head"), AUXILIARY * auxiliary
+
+    return config, w, V, logits
+
+
+def write(folder, config, weights):
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "config.json"), "w") as file:
+        json.dump(config, file, indent=1)
+        file.write("\n")
+    save(os.path.join(folder, "model.safetensors"), weights)
+
+
 def main():
-    for name, make in (("gpt2", gpt2), ("llama", llama)):
-        torch.manual_seed(7)
-        config, weights, vocabulary, logits = make()
-        tokens = torch.randint(0, vocabulary, (T,))
+    for name, make in (("gpt2", gpt2), ("llama", llama), ("mixtral", mixtral)):
+        result, seed = None, 7
+        while result is None:
+            torch.manual_seed(seed)
+            config, weights, vocabulary, logits = make()
+            tokens = torch.randint(0, vocabulary, (T,))
+            for weight in weights.values():
+                weight.requires_grad_()
+            result, seed = logits(tokens), seed + 1
+        scores, auxiliary = result
+        loss = F.cross_entropy(scores[:-1], tokens[1:], reduction="sum") + (T - 1) * auxiliary
+        loss.backward()
         folder = os.path.join(sys.argv[1], name)
-        os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, "config.json"), "w") as file:
-            json.dump(config, file, indent=1)
-            file.write("\n")
-        save(os.path.join(folder, "model.safetensors"), weights)
-        save(os.path.join(folder, "expected.safetensors"), {"tokens": tokens.int(), "logits": logits(tokens)})
+        write(folder, config, weights)
+        write(os.path.join(folder, "gradients"), config, {n: weight.grad for n, weight in weights.items()})
+        save(os.path.join(folder, "expected.safetensors"), {"tokens": tokens.int(), "logits": scores})
 
 
 main()
