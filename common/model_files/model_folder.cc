@@ -273,6 +273,14 @@ absl::Status ModelFolder::Match() {
   MUSTER_ASSIGN_OR_RETURN(const HuggingFaceFamily family, FamilyOf(*spec_));
   const bool fused = std::any_of(found_.begin(), found_.end(),
                                  [](const auto& tensor) { return IsOfFusedExperts(tensor.first); });
+  // Before a name is made for each: a configuration may ask for millions.
+  const std::vector<bool> layers = LayersWithExperts(*spec_);
+  const auto with_experts = static_cast<size_t>(std::count(layers.begin(), layers.end(), true));
+  if (!fused && with_experts * spec_->moe().experts() > found_.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        folder_, " has ", found_.size(), " tensors, fewer than there are experts by ",
+        "its config.json: ", spec_->moe().experts(), " in each of ", with_experts, " layers"));
+  }
   layout_ = HuggingFaceTensors(family, *spec_, fused ? ExpertFiles::kFused : ExpertFiles::kApart);
   // Of two names for one tensor, writers may keep the head's.
   if (!spec_->separate_head() && Find(kHead) != nullptr) {

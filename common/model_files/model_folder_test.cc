@@ -494,6 +494,18 @@ TEST(ModelFolderTest, SaysWhichExpertIsMissingOrDoesNotFit) {
               HasSubstr("has no tensor model.layers.0.mlp.gate.weight"));
 }
 
+TEST(ModelFolderTest, FarMoreExpertsThanTensorsAreRefused) {
+  const TempFolder temp;
+  ASSERT_TRUE(WriteModelFolder(temp.path(), {TestWeights(SmallMixtral())}).ok());
+  auto config = nlohmann::json::parse(BytesOfFile(temp.path() + "/config.json"));
+  config["num_local_experts"] = 1024;
+  config["num_hidden_layers"] = 1000;
+  temp.Write("config.json", config.dump());
+  EXPECT_THAT(OpenError(temp.path()),
+              HasSubstr("has 35 tensors, fewer than there are experts by its config.json: 1024 in "
+                        "each of 1000 layers"));
+}
+
 TEST(ModelFolderTest, ExpertsOfOtherShapesAreNotWritten) {
   const TempFolder temp;
   const std::string folder = temp.path() + "/made";

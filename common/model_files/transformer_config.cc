@@ -207,8 +207,8 @@ void ReadWindow(ConfigFields& fields, uint32_t context, const ModelType& type) {
   const bool used = fields.Flag("use_sliding_window", type.window_used);
   fields.Ignore({"max_window_layers"});
   const Json& types = fields.Get("layer_types");
-  for (const Json& type : types.is_array() ? types : Json::array()) {
-    if (type != Json("full_attention")) fields.Refuse("layer_types", kInstead);
+  for (const Json& each : types.is_array() ? types : Json::array()) {
+    if (each != Json("full_attention")) fields.Refuse("layer_types", kInstead);
   }
   const bool is_there = fields.Has("sliding_window");
   const Json& said = fields.Get("sliding_window");
