@@ -17,6 +17,9 @@ inline constexpr uint64_t kMaxTransformerLayers = 1024;
 inline constexpr uint64_t kMaxFeedForward = 1 << 18;
 inline constexpr uint64_t kMaxHeadDim = 256;
 inline constexpr uint64_t kMaxContext = 1 << 20;
+inline constexpr uint64_t kMaxExperts = 1024;
+// MoeSpec.bias_rate that is left out.
+inline constexpr float kUsualBiasRate = 0.001f;
 // Limit of a sequence's elements, context · width, each of which dropout has to number
 // (common/kernels/transformer/dropout.h).
 inline constexpr uint64_t kMaxDropoutElements = uint64_t{1} << 35;

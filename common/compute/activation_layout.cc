@@ -23,6 +23,9 @@ class Walk {
   void Take(uint64_t elements, uint64_t& counter, float*& array) {
     array = reinterpret_cast<float*>(TakeBytes(elements * sizeof(float), counter));
   }
+  void Take(uint64_t elements, uint64_t& counter, int32_t*& array) {
+    array = reinterpret_cast<int32_t*>(TakeBytes(elements * sizeof(int32_t), counter));
+  }
   uintptr_t TakeBytes(uint64_t bytes, uint64_t& counter) {
     const uintptr_t begin = next_;
     const uint64_t padded = RoundUp(bytes, request_.placement.alignment);
@@ -32,8 +35,9 @@ class Walk {
   }
 
   // Gives the block the first one's arrays where it has none for itself.
-  void TakeBlock(bool first, BlockActivations& block);
-  void TakeProductGradients(BlockProductGradients& gradients);
+  void TakeBlock(uint64_t layer, BlockActivations& block);
+  void TakeExperts(uint64_t layer, BlockActivations& block);
+  void TakeProductGradients(uint64_t layer, BlockProductGradients& gradients);
   void TakeHead(LanguageHeadActivations& head);
   void TakeContext(bool first, BlockActivations& block);
 
@@ -42,8 +46,9 @@ class Walk {
   ActivationLayout::Bytes bytes_;
 };
 
-void Walk::TakeBlock(bool first, BlockActivations& block) {
+void Walk::TakeBlock(uint64_t layer, BlockActivations& block) {
   const ActivationRequest& r = request_;
+  const bool first = layer == r.first_layer;
   const bool training = r.pass == Pass::kTraining;
   const bool keeps_products = training && r.recompute != Recompute::kFull;
   const bool keeps_all = training && r.recompute == Recompute::kNone;
@@ -68,17 +73,53 @@ void Walk::TakeBlock(bool first, BlockActivations& block) {
   take(keeps_all, n, block.norm2.mean);
   take(keeps_all, n, block.norm2.rstd);
   take(keeps_inputs, n * r.C, block.norm2_out);
-  take(keeps_products, r.N * r.U, block.up);
-  take(keeps_inputs, r.N * r.F, block.activated);
+  take(keeps_products, r.N * (keeps_products ? r.UpOf(layer) : r.widest_up()), block.up);
+  take(keeps_inputs, r.N * (keeps_inputs ? r.ActivatedOf(layer) : r.widest_activated()),
+       block.activated);
+  if (r.experts.E > 0) TakeExperts(layer, block);
   if (r.context_ranks > 1) TakeContext(first, block);
 }
 
-void Walk::TakeProductGradients(BlockProductGradients& gradients) {
+void Walk::TakeExperts(uint64_t layer, BlockActivations& block) {
   const ActivationRequest& r = request_;
+  const ExpertExtents& of = r.experts;
+  const bool first = layer == r.first_layer;
+  const bool has_experts = of.IsExpertBlock(layer);
+  const bool training = r.pass == Pass::kTraining;
+  const bool keeps_products = training && r.recompute != Recompute::kFull;
+  const bool keeps_inputs = training && (r.recompute == Recompute::kNone || r.split_backward);
+  // What gradients of weights are made of later.
+  const bool keeps_routes = keeps_products || (training && r.split_backward);
+  const auto take = [&](bool own, uint64_t elements, auto*& array) {
+    if (own ? has_experts : first) Take(elements, own ? bytes_.kept : bytes_.shared, array);
+  };
+  const uint64_t n = r.own_rows(), R = r.expert_rows();
+  ExpertActivations& experts = block.experts;
+  take(keeps_products, n * of.E, experts.logits);
+  take(keeps_routes, R, experts.weights);
+  take(keeps_routes, R, experts.chosen);
+  take(keeps_routes, of.E + 1, experts.rows.offsets);
+  take(keeps_routes, R, experts.rows.assignments);
+  take(keeps_routes, R, experts.rows.places);
+  if (training && r.count_runs > 0) take(true, r.count_runs * of.E, experts.counts);
+  take(keeps_products, R * of.U, experts.up);
+  take(keeps_inputs, R * of.F, experts.activated);
+  if (!of.shared_gate) return;
+  take(keeps_products, n, experts.gate_logits);
+  take(keeps_routes, n * r.C, experts.shared);
+}
+
+void Walk::TakeProductGradients(uint64_t layer, BlockProductGradients& gradients) {
+  const ActivationRequest& r = request_;
+  const uint64_t n = r.own_rows();
   Take(r.N * r.Q, bytes_.kept, gradients.qkv);
-  Take(r.own_rows() * r.C, bytes_.kept, gradients.proj);
-  Take(r.N * r.U, bytes_.kept, gradients.up);
-  Take(r.own_rows() * r.C, bytes_.kept, gradients.down);
+  Take(n * r.C, bytes_.kept, gradients.proj);
+  Take(r.N * r.UpOf(layer), bytes_.kept, gradients.up);
+  Take(n * r.C, bytes_.kept, gradients.down);
+  if (!r.experts.IsExpertBlock(layer)) return;
+  Take(r.expert_rows() * r.experts.U, bytes_.kept, gradients.expert_up);
+  Take(n * r.experts.E, bytes_.kept, gradients.router);
+  if (r.experts.shared_gate) Take(n, bytes_.kept, gradients.shared_gate);
 }
 
 void Walk::TakeHead(LanguageHeadActivations& head) {
@@ -113,7 +154,7 @@ void Walk::TakeContext(bool first, BlockActivations& block) {
   };
   const bool training = r.pass == Pass::kTraining;
   const auto lent = [&](void* array, uint64_t elements) {
-    if (training && r.split_backward) return Lent();
+    if ((training && r.split_backward) || r.experts.E > 0) return Lent();
     const uint64_t bytes = elements * SizeOf(r.type) / sizeof(float) * sizeof(float);
     return Lent{reinterpret_cast<uintptr_t>(array) + bytes, bytes};
   };
@@ -162,7 +203,7 @@ TransformerArrays Walk::TakeAll() {
   for (uint64_t l = r.first_layer; l < end; ++l) {
     const bool first = l == r.first_layer;
     if (!first) arrays.blocks[l] = arrays.blocks[r.first_layer];
-    TakeBlock(first, arrays.blocks[l]);
+    TakeBlock(l, arrays.blocks[l]);
   }
   TakeHead(arrays.head);
   const uint64_t n = r.own_rows();
@@ -171,20 +212,37 @@ TransformerArrays Walk::TakeAll() {
     arrays.scratch.gathered = reinterpret_cast<void*>(
         TakeBytes(r.tensor_ranks * n * r.C * sizeof(float), bytes_.scratch));
   }
+  const ExpertExtents& experts = r.experts;
+  const uint64_t R = r.expert_rows();
+  if (experts.E > 0) Take(R * r.C, bytes_.scratch, arrays.scratch.expert_rows);
   if (r.pass == Pass::kEvaluation) return arrays;
-  Take(std::max(r.N * std::max(r.F, r.A), n * r.C), bytes_.scratch, arrays.scratch.inner);
+  Take(std::max({r.N * std::max(r.widest_activated(), r.A), n * r.C, R * experts.F}),
+       bytes_.scratch, arrays.scratch.inner);
   void* wide = nullptr;
-  if (!r.split_backward) Take(r.N * std::max(r.Q, r.U), bytes_.scratch, wide);
+  if (!r.split_backward) {
+    Take(std::max(r.N * std::max(r.Q, r.widest_up()), R * experts.U), bytes_.scratch, wide);
+  }
   Take(n * r.C, bytes_.scratch, arrays.stream_gradient);
-  const BlockScratch& scratch = arrays.scratch;
+  BlockScratch& scratch = arrays.scratch;
+  void *router = nullptr, *shared_gate = nullptr;
+  if (experts.E > 0) {
+    Take(R, bytes_.scratch, scratch.weights_gradient);
+    if (experts.shared_F > 0) Take(n * r.C, bytes_.scratch, scratch.shared_gradient);
+    if (!r.split_backward) Take(n * experts.E, bytes_.scratch, router);
+    if (!r.split_backward && experts.shared_gate) Take(n, bytes_.scratch, shared_gate);
+  }
   // The gradient of `activated` lies in `inner`, where that of a GELU's input takes its place.
   arrays.product_gradients.assign(end, {.qkv = wide,
                                         .proj = scratch.branch,
                                         .up = r.U == r.F ? scratch.inner : wide,
-                                        .down = scratch.branch});
+                                        .down = scratch.branch,
+                                        .expert_up = wide,
+                                        .router = router,
+                                        .shared_gate = shared_gate});
   if (r.split_backward) {
-    for (uint64_t l = r.first_layer; l < end; ++l)
-      TakeProductGradients(arrays.product_gradients[l]);
+    for (uint64_t l = r.first_layer; l < end; ++l) {
+      TakeProductGradients(l, arrays.product_gradients[l]);
+    }
   }
   return arrays;
 }

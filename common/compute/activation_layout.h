@@ -7,6 +7,7 @@
 
 #include "common/base/pass.h"
 #include "common/base/round_up.h"
+#include "common/compute/expert_extents.h"
 #include "common/compute/transformer_activations.h"
 #include "common/device/arena_plan.h"
 #include "common/step/unit_range.h"
@@ -62,6 +63,9 @@ struct ActivationRequest {
   uint64_t U = 0;
   uint64_t F = 0;
   uint64_t V = 0;
+  ExpertExtents experts;
+  // Runs of tokens over which choices of experts are counted.
+  uint64_t count_runs = 0;
   // T.
   DType type = DType::kF32;
   // Rows of which logits exist at a time, at most N; 0: those that the placement says.
@@ -90,6 +94,21 @@ struct ActivationRequest {
 
   // n.
   uint64_t own_rows() const { return sequence_parallel ? CeilDivide(N, tensor_ranks) : N; }
+  // R.
+  uint64_t expert_rows() const { return own_rows() * experts.k; }
+  bool has_dense_blocks() const { return experts.E == 0 || !experts.dense_layers.empty(); }
+  // Columns of a block's `up` and `activated`.
+  uint64_t UpOf(uint64_t layer) const {
+    return experts.IsExpertBlock(layer) ? experts.shared_U : U;
+  }
+  uint64_t ActivatedOf(uint64_t layer) const {
+    return experts.IsExpertBlock(layer) ? experts.shared_F : F;
+  }
+  // The most of these in any block of the model.
+  uint64_t widest_up() const { return std::max(has_dense_blocks() ? U : 0, experts.shared_U); }
+  uint64_t widest_activated() const {
+    return std::max(has_dense_blocks() ? F : 0, experts.shared_F);
+  }
 };
 
 // Makes the request one for these units of a transformer of so many layers. Unit 0 is the
@@ -105,7 +124,9 @@ void SetUnits(uint64_t layers, const UnitRange& units, ActivationRequest& reques
 // elements of T and 2 C of f32 (the residual stream) without recomputation; Q + U and 2 C with the
 // selective one; C of f32 alone with the full one. A split backward keeps 2 C + Q + U elements of T
 // more, and with recomputation the products' inputs, 2 C + A + F. Where ranks share out rows, each
-// keeps n of the N rows of what is C wide: everything is divided by t.
+// keeps n of the N rows of what is C wide: everything is divided by t. A block of experts has k (U'
+// + F') elements of T and E of f32 in the place of U + F, and a shared expert's U + F; what its
+// router chooses is kept unless recomputation is full.
 class ActivationLayout {
  public:
   // By what arrays are for, padding included. Multiples of the placement's alignment.

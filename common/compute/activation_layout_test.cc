@@ -273,6 +273,95 @@ TEST(ActivationLayoutTest, BytesAreThoseOfTheShapes) {
   }
 }
 
+std::vector<Array> ExpertArraysOf(const ActivationRequest& r, const TransformerArrays& arrays,
+                                  uint64_t l) {
+  const uint64_t t = SizeOf(r.type), f = sizeof(float);
+  const ExpertExtents& of = r.experts;
+  const ExpertActivations& experts = arrays.blocks[l].experts;
+  const uint64_t n = r.own_rows(), R = r.expert_rows();
+  std::vector<Array> all = {{"logits", experts.logits, n * of.E * f},
+                            {"weights", experts.weights, R * f},
+                            {"chosen", experts.chosen, R * f},
+                            {"offsets", experts.rows.offsets, (of.E + 1) * f},
+                            {"assignments", experts.rows.assignments, R * f},
+                            {"places", experts.rows.places, R * f},
+                            {"expert up", experts.up, R * of.U * t},
+                            {"expert activated", experts.activated, R * of.F * t},
+                            {"up", arrays.blocks[l].up, r.N * of.shared_U * t},
+                            {"activated", arrays.blocks[l].activated, r.N * of.shared_F * t},
+                            {"norm2_out", arrays.blocks[l].norm2_out, n * r.C * t},
+                            {"gate logits", experts.gate_logits, n * f},
+                            {"shared", experts.shared, n * r.C * t},
+                            {"rows", arrays.scratch.expert_rows, R * r.C * t}};
+  if (r.pass == Pass::kEvaluation) return all;
+  const BlockProductGradients& gradients = arrays.product_gradients[l];
+  all.insert(all.end(), {{"counts", experts.counts, r.count_runs * of.E * f},
+                         {"inner", arrays.scratch.inner, R * of.F * t},
+                         {"weights gradient", arrays.scratch.weights_gradient, R * f},
+                         {"shared gradient", arrays.scratch.shared_gradient, n * r.C * t},
+                         {"up gradient", gradients.expert_up, R * of.U * t},
+                         {"router gradient", gradients.router, n * of.E * t},
+                         {"gate gradient", gradients.shared_gate, n * t},
+                         {"stream gradient", arrays.stream_gradient, n * r.C * f}});
+  return all;
+}
+
+// All that a block of experts works on at a time lies apart, in the memory that is asked for; and
+// so does what two blocks keep.
+TEST(ActivationLayoutTest, ArraysOfExpertsLieApart) {
+  for (ActivationRequest request : Requests()) {
+    request.layers = 4;
+    request.experts = {.E = 6,
+                       .k = 2,
+                       .F = 50,
+                       .U = 100,
+                       .shared_F = 9,
+                       .shared_U = 18,
+                       .shared_gate = true,
+                       .counts = true,
+                       .dense_layers = {0, 2}};
+    request.count_runs = 3;
+    const TransformerArrays arrays = Bind(request);
+    const auto expect_apart = [&](const std::vector<Array>& arrays) {
+      for (const Array& a : arrays) {
+        const auto begin = reinterpret_cast<uintptr_t>(a.begin);
+        EXPECT_GE(begin, uintptr_t{1} << 40) << a.name;
+        EXPECT_LE(begin + a.bytes, (uintptr_t{1} << 40) + Total(request)) << a.name;
+        for (const Array& b : arrays) {
+          if (&a == &b) continue;
+          const auto other = reinterpret_cast<uintptr_t>(b.begin);
+          EXPECT_TRUE(begin + a.bytes <= other || other + b.bytes <= begin)
+              << a.name << " " << b.name;
+        }
+      }
+    };
+    const std::vector<Array> first = ExpertArraysOf(request, arrays, 1);
+    const std::vector<Array> last = ExpertArraysOf(request, arrays, 3);
+    expect_apart(first);
+    std::set<std::string> own;
+    std::vector<Array> kept;
+    for (size_t i = 0; i < first.size(); ++i) {
+      if (first[i].begin == last[i].begin) continue;
+      own.insert(first[i].name);
+      kept.insert(kept.end(), {first[i], last[i]});
+    }
+    expect_apart(kept);
+    // The rows that gradients of weights are made of stay until these are made.
+    const bool training = request.pass == Pass::kTraining;
+    const bool products = training && request.recompute != Recompute::kFull;
+    EXPECT_EQ(own.contains("counts"), training);
+    EXPECT_EQ(own.contains("expert up"), products);
+    EXPECT_EQ(own.contains("assignments"), products || (training && request.split_backward));
+    EXPECT_EQ(own.contains("expert activated"),
+              training && (request.recompute == Recompute::kNone || request.split_backward));
+    // A dense block keeps nothing of experts.
+    request.layers = 1;
+    ActivationRequest dense = request;
+    dense.experts = {};
+    EXPECT_EQ(ActivationLayout(request).bytes().kept, ActivationLayout(dense).bytes().kept);
+  }
+}
+
 TEST(ActivationLayoutTest, MoreTokensTakeNoLess) {
   for (ActivationRequest request : Requests()) {
     for (const uint64_t logit_rows : {0, 5}) {

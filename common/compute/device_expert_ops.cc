@@ -15,6 +15,14 @@ void DeviceExpertOps::CountChosen(const RouterShape& shape, const int32_t* chose
   DeviceCountChosen(stream_, shape, chosen, counted, counts);
 }
 
+void DeviceExpertOps::LoadDirection(int64_t experts, const LoadDirectionArrays& arrays) {
+  DeviceLoadDirection(stream_, experts, arrays);
+}
+
+void DeviceExpertOps::AddLoads(int64_t experts, const int32_t* offsets, uint64_t* loads) {
+  DeviceAddLoads(stream_, experts, offsets, loads);
+}
+
 void DeviceExpertOps::RouteBackward(const RouterShape& shape, DType type,
                                     const RouteBackwardArrays& arrays) {
   float* const scratch =

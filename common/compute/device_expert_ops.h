@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "common/compute/device_scratch.h"
+#include "common/compute/device_workspace.h"
 #include "common/compute/expert_ops.h"
 #include "common/device/device.h"
 
@@ -14,12 +14,14 @@ namespace muster {
 class DeviceExpertOps final : public ExpertOps {
  public:
   // `stream` outlives this. Of the scratch, RouteBackward takes DeviceRouteBackwardScratch floats.
-  DeviceExpertOps(DeviceStream& stream, const DeviceScratch& scratch)
+  DeviceExpertOps(DeviceStream& stream, const DeviceWorkspace& scratch)
       : stream_(stream), scratch_(scratch) {}
 
   void Route(const RouterShape& shape, const RouteArrays& arrays) override;
   void CountChosen(const RouterShape& shape, const int32_t* chosen, const CountedTokens& counted,
                    float* counts) override;
+  void LoadDirection(int64_t experts, const LoadDirectionArrays& arrays) override;
+  void AddLoads(int64_t experts, const int32_t* offsets, uint64_t* loads) override;
   void RouteBackward(const RouterShape& shape, DType type,
                      const RouteBackwardArrays& arrays) override;
   void OrderRows(const RouterShape& shape, const int32_t* chosen, const ExpertRows& rows) override;
@@ -40,7 +42,7 @@ class DeviceExpertOps final : public ExpertOps {
 
  private:
   DeviceStream& stream_;
-  DeviceScratch scratch_;
+  DeviceWorkspace scratch_;
 };
 
 }  // namespace muster

@@ -7,7 +7,7 @@
 #include "common/compute/activation_layout.h"
 #include "common/compute/device_compute_stream.h"
 #include "common/compute/device_expert_ops.h"
-#include "common/compute/device_scratch.h"
+#include "common/compute/device_workspace.h"
 #include "common/compute/ops.h"
 #include "common/device/device.h"
 #include "common/kernels/device/device_cross_entropy.h"
@@ -93,7 +93,7 @@ class DeviceOps final : public Ops {
 
   const OpsTraits traits_ = {.bias = OpsTraits::Bias::kRounded,
                              .logits_alignment = kOnDevice.logits_alignment};
-  DeviceScratch scratch_;
+  DeviceWorkspace scratch_;
   DeviceStream& stream_;
   DeviceComputeStream compute_stream_;
   DeviceMatmul& matmul_;

@@ -20,6 +20,11 @@ class ExpertOps {
   // which these tokens are none.
   virtual void CountChosen(const RouterShape& shape, const int32_t* chosen,
                            const CountedTokens& counted, float* counts) = 0;
+  // direction = or += an expert's choices minus the mean of all experts', times E, in one rounding:
+  // whole numbers, whose sums over micro-batches and ranks are exact up to 2^24.
+  virtual void LoadDirection(int64_t experts, const LoadDirectionArrays& arrays) = 0;
+  // loads [E] += the rows of each expert.
+  virtual void AddLoads(int64_t experts, const int32_t* offsets, uint64_t* loads) = 0;
   // dlogits = the gradient of the weights, and of both losses of counted tokens; sums += these.
   virtual void RouteBackward(const RouterShape& shape, DType type,
                              const RouteBackwardArrays& arrays) = 0;

@@ -17,6 +17,14 @@ void HostExpertOps::CountChosen(const RouterShape& shape, const int32_t* chosen,
   muster::CountChosen(shape, chosen, counted, counts);
 }
 
+void HostExpertOps::LoadDirection(int64_t experts, const LoadDirectionArrays& arrays) {
+  muster::LoadDirection(experts, arrays);
+}
+
+void HostExpertOps::AddLoads(int64_t experts, const int32_t* offsets, uint64_t* loads) {
+  for (int64_t e = 0; e < experts; ++e) loads[e] += offsets[e + 1] - offsets[e];
+}
+
 void HostExpertOps::RouteBackward(const RouterShape& shape, DType type,
                                   const RouteBackwardArrays& arrays) {
   WithType(type, [&](auto zero) { muster::RouteBackward<decltype(zero)>(shape, arrays); });

@@ -124,6 +124,29 @@ TEST_P(OpsContractTest, CountsWhatIsChosen) {
   }
 }
 
+TEST_P(OpsContractTest, LoadsAndTheirDirection) {
+  constexpr int64_t kExperts = 5, kRuns = 3;
+  // The second one above the first, and the last without any.
+  const std::vector<float> counts = {1, 9, 0, 2, 0, 4, 7, 0, 3, 0, 5, 2, 0, 5, 0};
+  const std::vector<float> expected = {5 * 10 - 38, 5 * 18 - 38, -38, 5 * 10 - 38, -38};
+  for (const bool adds : {false, true}) {
+    HostArray wanted(DType::kF32, kExperts);
+    for (int64_t e = 0; e < kExperts; ++e) wanted.Set(e, expected[e] + (adds ? 100 * e : 0));
+    float* const got = PutValues(std::vector<float>{0, 100, 200, 300, 400});
+    ops().experts().LoadDirection(kExperts,
+                                  {.runs = kRuns,
+                                   .counts = PutValues(counts),
+                                   .accumulation = adds ? Accumulation::kAdd : Accumulation::kWrite,
+                                   .direction = got});
+    Expect(got, wanted, {}, "direction");
+  }
+  uint64_t* const loads = PutValues(std::vector<uint64_t>{7, 0, 1, 0, 0});
+  ops().experts().AddLoads(kExperts, PutValues(std::vector<int32_t>{0, 2, 2, 7, 8, 8}), loads);
+  std::vector<uint64_t> read(kExperts);
+  ReadBytes(loads, read.data(), kExperts * sizeof(uint64_t));
+  EXPECT_EQ(read, (std::vector<uint64_t>{9, 0, 6, 1, 0}));
+}
+
 TEST_P(OpsContractTest, RouteBackward) {
   for (RouterShape shape : RouterShapes()) {
     for (const bool with_losses : {false, true}) {

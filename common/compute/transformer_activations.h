@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/kernels/moe/expert_arrays.h"
 #include "common/kernels/transformer/softmax_part.h"
 
 namespace muster {
@@ -49,6 +50,22 @@ struct ContextArrays {
   void* head_gradients = nullptr;
 };
 
+// The arrays of a block whose feed-forward layer is made of experts. Each of the n rows goes to k
+// of E experts, which makes R = n k rows; F' and U' are an expert's widths. In such a block U, F,
+// `up` and `activated` are the shared expert's, or nothing.
+struct ExpertActivations {
+  float* logits = nullptr;    // [n, E]
+  float* weights = nullptr;   // [n, k]
+  int32_t* chosen = nullptr;  // [n, k]
+  ExpertRows rows;
+  float* counts = nullptr;    // [runs, E]; null: choices are not counted
+  void* up = nullptr;         // T [R, U'], before the activation function
+  void* activated = nullptr;  // T [R, F'], weighted
+  // With a gate of the shared expert: its logits, and what it multiplies.
+  float* gate_logits = nullptr;  // [n]
+  void* shared = nullptr;        // T [n, C]
+};
+
 // What one block's forward pass writes and its backward pass reads. Blocks may share those that
 // recomputation makes again.
 struct BlockActivations {
@@ -62,6 +79,7 @@ struct BlockActivations {
   void* norm2_out = nullptr;  // T [n, C]
   void* up = nullptr;         // T [N, U], before the activation function
   void* activated = nullptr;  // T [N, F]
+  ExpertActivations experts;
   ContextArrays context;
 };
 
@@ -74,6 +92,10 @@ struct BlockProductGradients {
   void* proj = nullptr;  // [n, C]
   void* up = nullptr;    // [N, U]
   void* down = nullptr;  // [n, C]; made by the unit after the block
+  // Of experts: with regard to `up`, the router's logits and those of the shared expert's gate.
+  void* expert_up = nullptr;    // [R, U']
+  void* router = nullptr;       // [n, E]
+  void* shared_gate = nullptr;  // [n]
 };
 
 struct LanguageHeadActivations {
@@ -94,9 +116,15 @@ struct BlockScratch {
   // T [n, C]. Forward: the branch that a block leaves. Backward: its gradient, on the way in and
   // out; unless that is the stream's (see ResidualNorm).
   void* branch = nullptr;
-  // T, of the larger of [N, max(F, A)] and [n, C]. Overwritten by Backward; Forward does not use
-  // it. Null in an evaluation.
+  // T, of the largest of [N, max(F, A)], [R, F'] and [n, C]. Overwritten by Backward; Forward does
+  // not use it. Null in an evaluation.
   void* inner = nullptr;
+  // Null unless there are experts, T [R, C]: tokens as rows of experts, or results, or gradients.
+  void* expert_rows = nullptr;
+  // The same in training alone: the gradient of the weights, [n, k], and of the shared expert's
+  // input, T [n, C].
+  float* weights_gradient = nullptr;
+  void* shared_gradient = nullptr;
   // [t n, C] of f32: all rows, gathered or to be summed, in either type. Null unless ranks share
   // out rows.
   void* gathered = nullptr;

@@ -44,6 +44,11 @@ std::vector<Refusal> Resident(const v1::JobSpec& spec) {
   const v1::UpdateSpec& update = spec.update();
   const v1::ZeroSpec& zero = spec.parallelism().zero();
   return {
+      {spec.model().transformer().moe().selection_bias(), "model.transformer.moe.selection_bias",
+       "true",
+       "but compute.device is CUDA with update.dense ALL_REDUCE, and only processors and servers "
+       "move biases by signs in this version: take auxiliary_loss, parameter servers, or "
+       "compute.device CPU"},
       {optimizer != "adam" && optimizer != "adamw", "optimizer.name",
        absl::StrCat("\"", optimizer, "\""),
        "but compute.device is CUDA with update.dense ALL_REDUCE, where devices step the parameters "

@@ -13,6 +13,7 @@
 #include "common/checkpoint/checkpoint_name.h"
 #include "common/job/context_validator.h"
 #include "common/job/device_validator.h"
+#include "common/job/expert_validator.h"
 #include "common/job/invalid.h"
 #include "common/job/job_road.h"
 #include "common/job/model_validator.h"
@@ -420,6 +421,7 @@ absl::Status ValidateJob(const v1::JobSpec& given) {
   MUSTER_RETURN_IF_ERROR(ValidateSchedule(spec.schedule()));
   // The policy comes first, since clipping depends on it.
   MUSTER_RETURN_IF_ERROR(ValidateUpdate(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateExpertUpdates(spec));
   MUSTER_RETURN_IF_ERROR(ValidateDevice(spec));
   MUSTER_RETURN_IF_ERROR(ValidateClipping(spec));
   MUSTER_RETURN_IF_ERROR(ValidateSparseTables(spec));

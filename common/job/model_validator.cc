@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/model_limits.h"
 #include "common/base/status_macros.h"
+#include "common/job/expert_validator.h"
 #include "common/job/invalid.h"
 #include "common/job/mixture_validator.h"
 #include "common/job/regression.h"
@@ -136,7 +137,7 @@ absl::Status ValidateTransformer(const v1::TransformerSpec& spec) {
                    "but model.transformer.vocabulary is left out; set it to the number of the "
                    "tokenizer's tokens");
   }
-  return absl::OkStatus();
+  return ValidateExperts(spec);
 }
 
 // Checks what the loss is multiplied by in f16.

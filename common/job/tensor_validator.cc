@@ -52,7 +52,9 @@ absl::Status ValidateTransformer(const v1::JobSpec& spec) {
                                 ": one of the two must divide the other, so that ranks have whole "
                                 "key-value heads, or one in common"));
   }
-  if (transformer.feed_forward() > 0) {
+  // Every tensor rank has all experts.
+  const bool all_experts = transformer.has_moe() && transformer.moe().dense_layers().empty();
+  if (transformer.feed_forward() > 0 && !all_experts) {
     MUSTER_RETURN_IF_ERROR(
         Divides(spec, "model.transformer.feed_forward", transformer.feed_forward()));
   }

@@ -104,7 +104,7 @@ void ReadDeepseek(ConfigFields& fields, v1::MoeSpec& moe) {
                                                                : v1::MoeSpec::SIGMOID);
   fields.Expect("topk_method", "noaux_tc");
   moe.set_scaling(fields.Positive("routed_scaling_factor", 2.5f));
-  const uint32_t groups = fields.Count("n_group", kMostExperts, 8);
+  const uint32_t groups = fields.Count("n_group", kMaxExperts, 8);
   const uint32_t top_groups = fields.Count("topk_group", groups, std::min(4u, groups));
   if (moe.experts() % groups != 0) {
     fields.Refuse("n_group", absl::StrCat("expected a divisor of the ", moe.experts(), " experts"));
@@ -114,7 +114,7 @@ void ReadDeepseek(ConfigFields& fields, v1::MoeSpec& moe) {
     moe.set_top_groups(top_groups);
   }
   const uint64_t shared =
-      uint64_t{fields.CountOrNone("n_shared_experts", kMostExperts)} * moe.expert_width();
+      uint64_t{fields.CountOrNone("n_shared_experts", kMaxExperts)} * moe.expert_width();
   if (shared > kMaxFeedForward) {
     fields.Refuse("n_shared_experts", absl::StrCat("together they are ", shared,
                                                    " wide, expected at most ", kMaxFeedForward));
@@ -132,7 +132,7 @@ void ReadDeepseek(ConfigFields& fields, v1::MoeSpec& moe) {
 void ReadExperts(Family family, ConfigFields& fields, Spec& spec) {
   const LeftOut left_out = LeftOutBy(family);
   v1::MoeSpec& moe = *spec.mutable_moe();
-  moe.set_experts(fields.Count(ExpertsKey(family, fields), kMostExperts));
+  moe.set_experts(fields.Count(ExpertsKey(family, fields), kMaxExperts));
   moe.set_top_k(fields.Count("num_experts_per_tok", moe.experts()));
   const bool as_dense = family == Family::kMixtral || family == Family::kOlmoe;
   moe.set_expert_width(as_dense ? spec.feed_forward()

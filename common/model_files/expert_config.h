@@ -20,9 +20,6 @@ namespace muster {
 // number of layers. Both losses then have the same gradients wherever all layers choose in the same
 // proportions; elsewhere Muster's evens out each layer, and theirs the layers' mean.
 
-// Most experts of a layer.
-inline constexpr uint64_t kMostExperts = 1024;
-
 // Reads the keys of a family with experts into spec.moe. REQUIRES: spec.layers and
 // spec.feed_forward are set.
 void ReadExperts(HuggingFaceFamily family, ConfigFields& fields, v1::TransformerSpec& spec);

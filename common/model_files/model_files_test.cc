@@ -14,6 +14,7 @@
 #include "common/model_files/model_folder.h"
 #include "common/model_files/padded_weights.h"
 #include "common/model_files/test_weights.h"
+#include "common/model_files/upcycled_weights.h"
 #include "common/safetensors/safetensors_file.h"
 #include "common/safetensors/safetensors_writer.h"
 #include "common/tokenizer/tokenizer_identity.h"
@@ -165,6 +166,45 @@ TEST(PaddedWeightsTest, AddsRowsOfZerosThatExportTakesAway) {
     ASSERT_TRUE(read.ok()) << read.status();
     ExpectSameWeights(**read, weights);
   }
+}
+
+// Every expert is the dense layer, and the routers of two blocks differ.
+TEST(UpcycledWeightsTest, AreAMixtralOfCopies) {
+  const TestWeights dense(SmallLlama());
+  const auto upcycled = UpcycledWeights::Create(dense, 3, 2);
+  ASSERT_TRUE(upcycled.ok()) << upcycled.status();
+  EXPECT_EQ((*upcycled)->spec().moe().expert_width(), dense.spec().feed_forward());
+  for (const char* part : {"up", "down"}) {
+    std::vector<float> one, all;
+    ASSERT_TRUE(dense.Read(absl::StrCat("block1.", part, ".weight"), one).ok());
+    ASSERT_TRUE((*upcycled)->Read(absl::StrCat("block1.experts.", part, ".weight"), all).ok());
+    ASSERT_EQ(all.size(), 3 * one.size());
+    for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], one[i % one.size()]);
+  }
+  std::vector<float> first, second;
+  ASSERT_TRUE((*upcycled)->Read("block0.router.weight", first).ok());
+  ASSERT_TRUE((*upcycled)->Read("block1.router.weight", second).ok());
+  EXPECT_EQ(first.size(), 3u * 4u);
+  EXPECT_NE(first, second);
+  const TempFolder temp;
+  ASSERT_TRUE(WriteModelFolder(temp.path(), {**upcycled, "", std::nullopt}).ok());
+  const auto read = ModelFolder::Open(temp.path());
+  ASSERT_TRUE(read.ok()) << read.status();
+  for (const MusterTensor& tensor : (*upcycled)->tensors()) {
+    std::vector<float> wanted, got;
+    ASSERT_TRUE((*upcycled)->Read(tensor.name, wanted).ok());
+    ASSERT_TRUE((*read)->Read(tensor.name, got).ok()) << tensor.name;
+    EXPECT_EQ(got, wanted) << tensor.name;
+  }
+}
+
+TEST(UpcycledWeightsTest, RefusesWhatHasNoPlainCopies) {
+  EXPECT_THAT(
+      std::string(UpcycledWeights::Create(TestWeights(SmallGpt2()), 4, 2).status().message()),
+      ::testing::HasSubstr("the model has biases"));
+  EXPECT_THAT(
+      std::string(UpcycledWeights::Create(TestWeights(SmallMixtral()), 4, 2).status().message()),
+      ::testing::HasSubstr("the model has 3 experts already"));
 }
 
 }  // namespace

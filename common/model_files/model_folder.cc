@@ -143,7 +143,7 @@ absl::Status CheckSizes(const v1::TransformerSpec& spec) {
   MUSTER_RETURN_IF_ERROR(check("context", spec.context(), kMaxContext));
   if (!spec.has_moe()) return absl::OkStatus();
   const v1::MoeSpec& moe = spec.moe();
-  MUSTER_RETURN_IF_ERROR(check("moe.experts", moe.experts(), kMostExperts));
+  MUSTER_RETURN_IF_ERROR(check("moe.experts", moe.experts(), kMaxExperts));
   MUSTER_RETURN_IF_ERROR(check("moe.top_k", moe.top_k(), moe.experts()));
   MUSTER_RETURN_IF_ERROR(check("moe.expert_width", moe.expert_width(), kMaxFeedForward));
   if (moe.shared_width() > 0) {

@@ -194,6 +194,7 @@ absl::StatusOr<HuggingFaceFamily> ExpertFamilyOf(const Spec& spec) {
   // How both families route.
   Differences mixtral = FromLlama(spec);
   mixtral.Field("moe.scores", v1::MoeSpec::Scores_Name(moe.scores()), "SOFTMAX");
+  mixtral.Flag("moe.selection_bias", moe.selection_bias(), false);
   mixtral.Field("moe.scaling", absl::StrCat(moe.scaling()), "1");
   // One group is none.
   mixtral.Field("moe.groups", absl::StrCat(moe.groups() == 1 ? 0 : moe.groups()), "0");

@@ -244,6 +244,8 @@ TEST(TransformerLayoutTest, ExpertsOfNoFamilyAreRefusedByWhatDiffers) {
   for (const Spec& spec : {LayoutMixtral(), LayoutQwen2Moe()}) {
     EXPECT_THAT(error(spec, [](Moe& moe) { moe.set_scores(Moe::SIGMOID); }),
                 HasSubstr("from Qwen2-MoE's by moe.scores SIGMOID (it has SOFTMAX)"));
+    EXPECT_THAT(error(spec, [](Moe& moe) { moe.set_selection_bias(true); }),
+                HasSubstr("from Qwen2-MoE's by moe.selection_bias true (it has false)"));
     EXPECT_THAT(error(spec, [](Moe& moe) { moe.set_scaling(2.5f); }),
                 HasSubstr("from Qwen2-MoE's by moe.scaling 2.5 (it has 1)"));
     EXPECT_THAT(error(spec, [](Moe& moe) { moe.set_groups(2); }),

@@ -83,6 +83,9 @@ std::string LabelOf(const RecordedAction& action, const StepCall& call, int slic
     return "from context rank";
   }
   if (call.among == kContext && call.kind == Collective::kAllToAll) return "context rank's heads";
+  if (call.name == "sum choices of experts") {
+    return call.among == kContext ? "sum over context ranks" : "sum over tensor ranks";
+  }
   const auto found = kLabels.find(call.name);
   // Rows are gathered along the data axes, too.
   if (found == kLabels.end() || (call.name == "gather rows" && call.among == kGradientAxes))

@@ -35,7 +35,7 @@ enum Option {
   kRecompute,
   kOptions
 };
-constexpr int kChoices[kOptions] = {2, 3, 2, 3, 4, 2, 6, 4, 2, 2, 3, 2};
+constexpr int kChoices[kOptions] = {2, 4, 2, 3, 4, 2, 6, 4, 2, 2, 3, 2};
 constexpr int kMostChoices = 6;
 
 // Returns the job of one of the shapes with these choices.
@@ -128,7 +128,7 @@ class RecordedStepsTest : public ::testing::TestWithParam<size_t> {
 TEST_P(RecordedStepsTest, RanksCallWhatIsPlanned) {
   std::vector<v1::JobSpec> shapes;
   for (const TensorShape shape :
-       {TensorShape::kGpt2, TensorShape::kLlama, TensorShape::kPerceptron}) {
+       {TensorShape::kGpt2, TensorShape::kLlama, TensorShape::kPerceptron, TensorShape::kExperts}) {
     shapes.push_back(PipelineJob(shape, folder_, /*blocks=*/4));
     shapes.back().mutable_stop()->set_steps(2);
   }

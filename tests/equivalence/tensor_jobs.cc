@@ -10,6 +10,26 @@
 
 namespace muster {
 
+namespace {
+
+void SetExperts(v1::TransformerSpec& model) {
+  v1::MoeSpec& moe = *model.mutable_moe();
+  moe.set_experts(5);
+  moe.set_top_k(2);
+  moe.set_expert_width(12);
+  moe.set_shared_width(8);
+  moe.set_shared_gate(true);
+  moe.set_normalize(true);
+  moe.set_auxiliary_loss(0.05f);
+  moe.set_z_loss(0.01f);
+  moe.set_selection_bias(true);
+  moe.set_bias_rate(0.01f);
+  moe.clear_dense_layers();
+  for (uint32_t l = model.layers() % 2; l + 1 < model.layers(); l += 2) moe.add_dense_layers(l);
+}
+
+}  // namespace
+
 v1::JobSpec TensorJob(TensorShape shape, const TempFolder& folder) {
   if (shape == TensorShape::kPerceptron) {
     v1::JobSpec spec = TinyJob("mlp", "adamw", WriteTinyText(folder));
@@ -38,6 +58,7 @@ v1::JobSpec TensorJob(TensorShape shape, const TempFolder& folder) {
     model.set_separate_head(true);
     model.set_positions(v1::TransformerSpec::ROTARY);
   }
+  if (shape == TensorShape::kExperts) SetExperts(model);
   return spec;
 }
 
@@ -47,6 +68,8 @@ std::string NameOf(TensorShape shape) {
       return "Gpt2";
     case TensorShape::kLlama:
       return "Llama";
+    case TensorShape::kExperts:
+      return "Experts";
     case TensorShape::kPerceptron:
       break;
   }
@@ -58,7 +81,9 @@ v1::JobSpec PipelineJob(TensorShape shape, const TempFolder& folder, uint32_t bl
   if (shape == TensorShape::kPerceptron) {
     for (uint32_t i = 2; i < blocks; ++i) spec.mutable_model()->mutable_mlp()->add_hidden(8);
   } else {
-    spec.mutable_model()->mutable_transformer()->set_layers(blocks);
+    v1::TransformerSpec& model = *spec.mutable_model()->mutable_transformer();
+    model.set_layers(blocks);
+    if (model.has_moe()) SetExperts(model);
   }
   spec.mutable_clipping()->set_by_global_norm(0.05);
   spec.set_micro_batches(4);

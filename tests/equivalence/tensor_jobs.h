@@ -14,14 +14,15 @@ namespace muster {
 
 // Jobs whose layers tensor ranks divide, on either road.
 
-enum class TensorShape { kGpt2, kLlama, kPerceptron };
+enum class TensorShape { kGpt2, kLlama, kPerceptron, kExperts };
 
 // Returns the shape's name in the names of tests.
 std::string NameOf(TensorShape shape);
 
 // Returns a job whose sums are made in order. In GPT-2's shape it has dropout, biases, a tied head
 // and a padded vocabulary; in Llama's, grouped heads, of which there are fewer than four ranks. The
-// text that it reads is written to the folder.
+// shape of experts is Llama's with experts and a shared one in every other block, the last one
+// among them. The text that it reads is written to the folder.
 v1::JobSpec TensorJob(TensorShape shape, const TempFolder& folder);
 
 // Returns TensorJob with so many blocks, or hidden layers of a perceptron, in four micro-batches

@@ -68,6 +68,7 @@ void ExpectTheModelsTensors(const std::string& job) {
     EXPECT_EQ(planned.shape, real.shape) << real.name;
     EXPECT_EQ(planned.unit, real.unit) << real.name;
     EXPECT_EQ(planned.weight_decay, real.weight_decay) << real.name;
+    EXPECT_EQ(planned.sign_rate, real.sign_rate) << real.name;
     EXPECT_EQ(planned.tied_to, real.tied_to) << real.name;
     EXPECT_EQ(planned.compute, real.compute) << real.name;
     if (spec.model().has_transformer()) ExpectEqual(planned.placement, real.placement, real.name);
@@ -89,6 +90,12 @@ std::vector<std::string> Transformers() {
       "layers: 2 width: 64 heads: 2 context: 32 norm: RMS_NORM vocabulary: 300 "
       "pad_vocabulary_to: 128",
       "layers: 1 width: 32 heads: 2 context: 64 activation: SWIGLU feed_forward: 72 dropout: 0.1",
+      "layers: 3 width: 32 heads: 2 context: 16 activation: SWIGLU no_biases: true moe { experts: "
+      "4 "
+      "top_k: 2 expert_width: 24 shared_width: 40 shared_gate: true dense_layers: 1 "
+      "auxiliary_loss: 0.1 }",
+      "layers: 2 width: 32 heads: 2 context: 16 moe { experts: 3 top_k: 1 auxiliary_loss: 0.1 "
+      "auxiliary_scope: MICRO_BATCH selection_bias: true bias_rate: 0.01 }",
       // Three sequences have more logits than are there at a time.
       "layers: 1 width: 8 heads: 1 context: 64 vocabulary: 700001",
   };

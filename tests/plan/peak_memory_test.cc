@@ -196,6 +196,20 @@ TEST_F(PeakMemoryTest, OfTransformersByAllReduce) {
   }
 }
 
+// Beside the dense blocks' kinds: rows of experts, and matrices of which a step needs all.
+TEST_F(PeakMemoryTest, OfExperts) {
+  for (const std::string compute : {"type: F32", "type: F32 recompute: FULL", "type: BF16"}) {
+    ExpectAsPlanned(
+        absl::StrCat("model { transformer { layers: 3 width: 384 heads: 6 context: 256 activation: "
+                     "SWIGLU no_biases: true moe { experts: 4 top_k: 2 expert_width: 512 "
+                     "shared_width: 256 normalize: true auxiliary_loss: 0.01 dense_layers: 1 } } } "
+                     "data { sequences { path: '",
+                     TextPath(), "' } } batch_size: 4 workers: 1 compute { ", compute, " }",
+                     kAllReduce),
+        kFirst);
+  }
+}
+
 // What products pack finds its place again, however the heap is cut in pieces between them.
 TEST_F(PeakMemoryTest, IsTheSameFromRunToRun) {
   const v1::JobSpec spec = SpecOf(

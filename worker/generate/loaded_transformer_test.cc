@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/model_files/model_folder.h"
+#include "common/model_files/upcycled_weights.h"
 #include "common/safetensors/safetensors_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -108,7 +109,23 @@ TEST_P(LoadedTransformerTest, TheLayoutIsThatOfTheModel) {
   EXPECT_EQ(reference.folder->tensors().size(), own);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, LoadedTransformerTest, testing::Values("gpt2", "llama"));
+INSTANTIATE_TEST_SUITE_P(Families, LoadedTransformerTest,
+                         testing::Values("gpt2", "llama", "mixtral"));
+
+// Whichever experts a router chooses, copies of a feed-forward layer compute what it does.
+TEST(UpcycledTransformerTest, GivesTheDenseModelsLogits) {
+  const Reference reference = Open("llama");
+  const auto upcycled = UpcycledWeights::Create(*reference.folder, /*experts=*/4, /*top_k=*/2);
+  ASSERT_TRUE(upcycled.ok()) << upcycled.status();
+  const auto model = LoadedTransformer::Create(**upcycled);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto logits = (*model)->Take(reference.tokens);
+  ASSERT_TRUE(logits.ok()) << logits.status();
+  const size_t first = reference.logits.size() - logits->size();
+  for (size_t v = 0; v < logits->size(); ++v) {
+    EXPECT_NEAR((*logits)[v], reference.logits[first + v], 1e-4);
+  }
+}
 
 // A head that is left out, as the file would do without it.
 class Without final : public Weights {

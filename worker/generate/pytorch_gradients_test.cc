@@ -81,7 +81,8 @@ TEST_P(PyTorchGradientsTest, AreThoseOfMuster) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, PyTorchGradientsTest, testing::Values("gpt2", "llama"));
+INSTANTIATE_TEST_SUITE_P(Families, PyTorchGradientsTest,
+                         testing::Values("gpt2", "llama", "mixtral"));
 
 }  // namespace
 }  // namespace muster

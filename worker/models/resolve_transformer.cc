@@ -4,6 +4,7 @@
 #include "common/base/model_limits.h"
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
+#include "common/job/expert_validator.h"
 #include "proto/job.pb.h"
 #include "worker/models/checks.h"
 
@@ -85,6 +86,30 @@ absl::Status CheckPadding(const Spec& spec) {
                    "tokenizer's tokens."));
 }
 
+ExpertShape ResolveExperts(const v1::MoeSpec& spec, int64_t feed_forward) {
+  ExpertShape shape;
+  shape.experts = spec.experts();
+  shape.top_k = spec.top_k();
+  shape.width = spec.expert_width() == 0 ? feed_forward : spec.expert_width();
+  shape.shared_width = spec.shared_width();
+  shape.shared_gate = spec.shared_gate();
+  if (spec.scores() == v1::MoeSpec::SIGMOID) shape.scores = RouterShape::Scores::kSigmoid;
+  shape.normalize = spec.normalize();
+  if (spec.scaling() != 0) shape.scaling = spec.scaling();
+  if (spec.groups() > 0) {
+    shape.groups = spec.groups();
+    shape.top_groups = spec.top_groups();
+  }
+  shape.auxiliary = spec.auxiliary_loss();
+  shape.counts_together = spec.auxiliary_scope() == v1::MoeSpec::MICRO_BATCH;
+  shape.z = spec.z_loss();
+  if (spec.selection_bias()) {
+    shape.bias_rate = spec.bias_rate() == 0 ? kUsualBiasRate : spec.bias_rate();
+  }
+  shape.dense_layers.assign(spec.dense_layers().begin(), spec.dense_layers().end());
+  return shape;
+}
+
 }  // namespace
 
 absl::StatusOr<TransformerShape> ResolveTransformer(const v1::TransformerSpec& spec,
@@ -125,6 +150,10 @@ absl::StatusOr<TransformerShape> ResolveTransformer(const v1::TransformerSpec& s
   shape.attention_dropout = spec.attention_dropout();
   if (spec.rotary_base() != 0) shape.rotary_base = spec.rotary_base();
   if (spec.norm_epsilon() != 0) shape.norm_epsilon = spec.norm_epsilon();
+  if (spec.has_moe()) {
+    MUSTER_RETURN_IF_ERROR(ValidateExperts(spec));
+    shape.experts = ResolveExperts(spec.moe(), shape.feed_forward);
+  }
   return shape;
 }
 

@@ -39,6 +39,7 @@ class Transformer final : public Model, private UnitBoundaries {
       description_.tensors[matrix].compute = type;
     }
     description_.units = shape.units();
+    description_.experts = shape.experts.experts;
     description_.default_metric = "bits_per_byte";
     description_.most_examples = backend_->most_examples();
     description_.on_device = backend_->on_device();
@@ -116,8 +117,8 @@ class Transformer final : public Model, private UnitBoundaries {
   static std::vector<int> Matrices(const TransformerTensors& tensors) {
     std::vector<int> matrices = {tensors.head};
     for (const BlockTensors& block : tensors.blocks) {
-      for (const LayerTensors& layer : {block.qkv, block.proj, block.up, block.down}) {
-        matrices.push_back(layer.weight);
+      for (const int matrix : block.Matrices()) {
+        if (matrix != kNoTensor) matrices.push_back(matrix);
       }
     }
     return matrices;
@@ -133,6 +134,9 @@ class Transformer final : public Model, private UnitBoundaries {
     return {.context = {.ops = memory.ops,
                         .type = type_,
                         .rows = memory.rows,
+                        .labels = memory.loss.labels,
+                        .router_sums = memory.router_sums,
+                        .expert_loads = memory.expert_loads,
                         .pass = context.pass,
                         .seed = context.seed,
                         .clock = memory.clock,
@@ -263,13 +267,16 @@ class Transformer final : public Model, private UnitBoundaries {
 
 absl::Status CheckDivisible(const TransformerShape& shape, const Mesh& mesh) {
   const int ranks = mesh.size(Axis::kTensor);
+  // Every tensor rank has all experts.
+  const bool has_dense = shape.experts.experts == 0 || !shape.experts.dense_layers.empty();
   const struct {
     absl::string_view what;
     int64_t number;
     absl::string_view remedy;
   } divided[] = {
       {"heads", shape.heads, "take another number"},
-      {"feed-forward columns", shape.feed_forward, "set model.transformer.feed_forward"},
+      {"feed-forward columns", has_dense ? shape.feed_forward : ranks,
+       "set model.transformer.feed_forward"},
       {"rows of the vocabulary", shape.vocabulary_rows(),
        "set model.transformer.pad_vocabulary_to"},
   };

@@ -93,7 +93,12 @@ BlockWeights TransformerDecoder::WeightsOf(const BlockTensors& block) const {
           .proj = {Get(block.proj.weight), Get(block.proj.bias)},
           .norm2 = {Get(block.norm2.weight), Get(block.norm2.bias)},
           .up = {Get(block.up.weight), Get(block.up.bias)},
-          .down = {Get(block.down.weight), Get(block.down.bias)}};
+          .down = {Get(block.down.weight), Get(block.down.bias)},
+          .experts = {.router = Get(block.router),
+                      .router_bias = Get(block.router_bias),
+                      .up = Get(block.expert_up),
+                      .down = Get(block.expert_down),
+                      .shared_gate = Get(block.shared_gate)}};
 }
 
 const float* TransformerDecoder::TakeIn(absl::Span<const int32_t> tokens) {

@@ -47,8 +47,9 @@ Batch RandomBatch(int64_t sequences, uint64_t seed = 1) {
 }
 
 std::string Spec(const std::string& fields) {
-  return absl::StrCat("transformer { layers: 2 width: 8 heads: 2 context: ", kContext, " ", fields,
-                      " }");
+  const char* const layers = absl::StartsWith(fields, "layers") ? "" : "layers: 2 ";
+  return absl::StrCat("transformer { ", layers, "width: 8 heads: 2 context: ", kContext, " ",
+                      fields, " }");
 }
 
 const char kGpt2[] = "";
@@ -86,6 +87,22 @@ double Distance(const std::vector<float>& a, const std::vector<float>& b) {
   }
   return norm == 0 ? std::sqrt(difference) : std::sqrt(difference / norm);
 }
+
+// A dense block, and one of experts with all that there may be.
+const char kExperts[] =
+    "layers: 3 feed_forward: 12 norm: RMS_NORM activation: SWIGLU no_biases: true moe { experts: 6 "
+    "top_k: 2 expert_width: 10 shared_width: 6 shared_gate: true dense_layers: 1 normalize: true "
+    "auxiliary_loss: 0.3 z_loss: 0.05 }";
+// As in DeepSeek-V3, with the scores of groups.
+const char kExpertGroups[] =
+    "moe { experts: 6 top_k: 3 expert_width: 9 shared_width: 5 scores: SIGMOID normalize: true "
+    "scaling: 2.5 groups: 3 top_groups: 2 auxiliary_loss: 0.3 auxiliary_scope: MICRO_BATCH "
+    "selection_bias: true }";
+const char kOneExpert[] = "moe { experts: 4 top_k: 1 expert_width: 7 }";
+// Each token goes to all, however scores are rounded.
+const char kAllExperts[] =
+    "moe { experts: 3 top_k: 3 expert_width: 9 shared_width: 5 shared_gate: true scores: SIGMOID "
+    "normalize: true scaling: 2.5 auxiliary_loss: 0.3 z_loss: 0.05 }";
 
 class TransformerSettingsTest : public ::testing::TestWithParam<const char*> {};
 
@@ -229,7 +246,9 @@ TEST_P(TransformerSettingsTest, NoExamplesAreNothing) {
   }
 }
 
-TEST_P(TransformerSettingsTest, Bf16IsNearF32) {
+class TransformerTypesTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(TransformerTypesTest, Bf16IsNearF32) {
   const auto exact = MakeModel(Spec(GetParam()), Sequences());
   const auto rounded = MakeModel(Spec(GetParam()), "type: BF16", Sequences());
   const Result expected = LossAndGradients(*exact, RandomBatch(8));
@@ -237,13 +256,15 @@ TEST_P(TransformerSettingsTest, Bf16IsNearF32) {
   EXPECT_NE(result.loss, expected.loss);
   EXPECT_NEAR(result.loss, expected.loss, 5e-3 * expected.loss);
   for (size_t t = 0; t < expected.gradients.size(); ++t) {
-    EXPECT_LE(Distance(result.gradients[t], expected.gradients[t]), 3e-2)
-        << exact->description().tensors[t].name;
+    const std::string& name = exact->description().tensors[t].name;
+    // A gate's gradient is a sum of products that nearly cancel.
+    const double bound = absl::EndsWith(name, "shared_gate.weight") ? 0.1 : 3e-2;
+    EXPECT_LE(Distance(result.gradients[t], expected.gradients[t]), bound) << name;
   }
 }
 
 // Gradients come out multiplied by the scale, and nearer to f32's than bf16's.
-TEST_P(TransformerSettingsTest, F16IsNearF32) {
+TEST_P(TransformerTypesTest, F16IsNearF32) {
   const auto exact = MakeModel(Spec(GetParam()), Sequences());
   const auto rounded = MakeModel(Spec(GetParam()), "type: F16", Sequences());
   const Batch batch = RandomBatch(8);
@@ -268,8 +289,10 @@ TEST_P(TransformerSettingsTest, ScalesOfF32ChangeNoBit) {
   const Result scaled = LossAndGradients(*model, RandomBatch(3), 1024);
   EXPECT_EQ(scaled.loss, expected.loss);
   for (size_t t = 0; t < expected.gradients.size(); ++t) {
+    // Loads of experts are no gradients of the loss.
+    const float scale = model->description().tensors[t].sign_rate > 0 ? 1 : 1024;
     for (size_t i = 0; i < expected.gradients[t].size(); ++i) {
-      ASSERT_EQ(scaled.gradients[t][i], 1024 * expected.gradients[t][i]);
+      ASSERT_EQ(scaled.gradients[t][i], scale * expected.gradients[t][i]);
     }
   }
 }
@@ -304,14 +327,25 @@ TEST_P(TransformerSettingsTest, PaddingTakesNoPart) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, TransformerSettingsTest,
-                         ::testing::Values(kGpt2, kLlama, "norm: RMS_NORM", "positions: ROTARY",
-                                           "activation: SWIGLU feed_forward: 12",
-                                           "separate_head: true", "no_biases: true", "kv_heads: 1",
-                                           "dropout: 0.3", "attention_dropout: 0.4",
-                                           "positions: ROTARY dropout: 0.2 attention_dropout: 0.2 "
-                                           "separate_head: true norm_epsilon: 1e-3 "
-                                           "rotary_base: 100 vocabulary: 9"));
+const std::vector<const char*> kSettings = {
+    kGpt2,
+    kLlama,
+    "norm: RMS_NORM",
+    "positions: ROTARY",
+    "activation: SWIGLU feed_forward: 12",
+    "separate_head: true",
+    "no_biases: true",
+    "kv_heads: 1",
+    "dropout: 0.3",
+    "attention_dropout: 0.4",
+    "positions: ROTARY dropout: 0.2 attention_dropout: 0.2 separate_head: true norm_epsilon: 1e-3 "
+    "rotary_base: 100 vocabulary: 9"};
+
+INSTANTIATE_TEST_SUITE_P(Settings, TransformerSettingsTest, ::testing::ValuesIn(kSettings));
+INSTANTIATE_TEST_SUITE_P(Experts, TransformerSettingsTest,
+                         ::testing::Values(kExperts, kExpertGroups, kOneExpert));
+INSTANTIATE_TEST_SUITE_P(Settings, TransformerTypesTest, ::testing::ValuesIn(kSettings));
+INSTANTIATE_TEST_SUITE_P(Experts, TransformerTypesTest, ::testing::Values(kAllExperts));
 
 TEST(TransformerTest, Llama) {
   const auto model = MakeModel(Spec(kLlama), Sequences());

@@ -1,6 +1,7 @@
 #ifndef MUSTER_WORKER_NN_MODEL_H_
 #define MUSTER_WORKER_NN_MODEL_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -9,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "common/kernels/moe/expert_arrays.h"
 #include "common/partition/tensor_spec.h"
 #include "common/step/unit_range.h"
 #include "worker/data/batch.h"
@@ -33,6 +35,8 @@ struct ModelDescription {
   std::string default_metric;
   // Number of classes of a classifier of examples; 0 if the model predicts a number or tokens.
   int64_t classes = 0;
+  // Experts of each block that has some; 0: there are none.
+  int64_t experts = 0;
   // Most examples of a batch.
   int64_t most_examples = std::numeric_limits<int64_t>::max();
   // True if parameters and gradients lie in a device's memory, where only the model and the
@@ -53,6 +57,8 @@ class MicroBatch {
     loss_weight = batch.examples;
     loss_sum = 0;
     correct = 0;
+    router_sums = {};
+    std::fill(expert_loads.begin(), expert_loads.end(), 0);
     scores.clear();
     probabilities.clear();
     predicted.clear();
@@ -86,6 +92,10 @@ class MicroBatch {
   // predicted.
   double loss_sum = 0;
   int64_t correct = 0;
+  // Results of backward in models with experts: of the tokens and blocks of this rank.
+  RouterSums router_sums;
+  // [blocks, experts]: how many of these tokens each expert got. Empty without experts.
+  std::vector<uint64_t> expert_loads;
   // Binary models: the probability of class 1. Models that predict a number: that number,
   // normalised as `targets` are. [examples]
   std::vector<float> scores;

@@ -168,6 +168,26 @@ TransformerShape LlamaForTesting(int64_t context) {
           .biases = false};
 }
 
+TransformerShape ExpertsForTesting(int64_t context) {
+  TransformerShape shape = LlamaForTesting(context);
+  shape.experts = {.experts = 5,
+                   .top_k = 2,
+                   .width = 24,
+                   .shared_width = 16,
+                   .shared_gate = true,
+                   .normalize = true,
+                   .auxiliary = 0.1f,
+                   .z = 0.01f,
+                   .dense_layers = {0}};
+  return shape;
+}
+
+TransformerShape ShapeForTesting(int which, int64_t context) {
+  constexpr TransformerShape (*kShapes[])(int64_t) = {Gpt2ForTesting, LlamaForTesting,
+                                                      ExpertsForTesting};
+  return kShapes[which](context);
+}
+
 Batch RandomBatch(const TransformerShape& shape, int64_t sequences) {
   const Philox random(3, "test", "tokens");
   Batch batch;

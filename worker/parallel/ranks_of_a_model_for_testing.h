@@ -22,6 +22,12 @@ TransformerShape Gpt2ForTesting(int64_t context);
 // Grouped heads, of which there are fewer than tensor ranks where there are four or eight.
 TransformerShape LlamaForTesting(int64_t context);
 
+// The latter with experts in the second block, and a shared one with a gate.
+TransformerShape ExpertsForTesting(int64_t context);
+
+// Returns the first, second or third of these.
+TransformerShape ShapeForTesting(int which, int64_t context);
+
 // Returns random sequences, some of whose tokens have no label.
 Batch RandomBatch(const TransformerShape& shape, int64_t sequences);
 

@@ -20,6 +20,7 @@
 #include "common/model_files/model_folder.h"
 #include "common/model_files/padded_weights.h"
 #include "common/model_files/transformer_config.h"
+#include "common/model_files/upcycled_weights.h"
 #include "common/tokenizer/files/open_tokenizer.h"
 #include "common/tokenizer/tokenizer.h"
 #include "common/tokenizer/tokenizer_identity.h"
@@ -72,8 +73,22 @@ std::string JobText(const v1::TransformerSpec& spec, const std::string& tokenize
                       text);
 }
 
-absl::Status Import(const Session& session, const std::string& folder, const std::string& out,
-                    uint32_t pad_vocabulary_to) {
+struct ImportArguments {
+  std::string folder;
+  std::string out;
+  uint32_t pad_vocabulary_to = 0;
+  // 0: as the folder has them.
+  uint32_t experts = 0;
+  uint32_t top_k = 2;
+};
+
+absl::Status Import(const Session& session, const ImportArguments& arguments) {
+  const auto& [folder, out, pad_vocabulary_to, experts, top_k] = arguments;
+  if (experts > 0 && top_k > experts) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--top-k is ", top_k, ", but there are ", experts,
+                     " experts (--experts); a token goes to at most all of them"));
+  }
   MUSTER_RETURN_IF_ERROR(CheckFolderIsFree(out));
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const ModelFolder> model,
                           ModelFolder::Open(folder));
@@ -97,8 +112,13 @@ absl::Status Import(const Session& session, const std::string& folder, const std
     }
   }
   LocalStorage storage;
-  const PaddedWeights padded(*model, std::max(1u, pad_vocabulary_to));
-  const Weights& weights = pad_vocabulary_to > 1 ? static_cast<const Weights&>(padded) : *model;
+  std::unique_ptr<const UpcycledWeights> upcycled;
+  if (experts > 0) {
+    MUSTER_ASSIGN_OR_RETURN(upcycled, UpcycledWeights::Create(*model, experts, top_k));
+  }
+  const Weights& whole = upcycled != nullptr ? static_cast<const Weights&>(*upcycled) : *model;
+  const PaddedWeights padded(whole, std::max(1u, pad_vocabulary_to));
+  const Weights& weights = pad_vocabulary_to > 1 ? static_cast<const Weights&>(padded) : whole;
   MUSTER_RETURN_IF_ERROR(WriteImportedCheckpoint(storage, absolute, weights, identity));
   if (!tokenizer_json.empty()) {
     MUSTER_RETURN_IF_ERROR(WriteOutputFile((fs::path(out) / kTokenizerFile).string(),
@@ -121,12 +141,7 @@ absl::Status Import(const Session& session, const std::string& folder, const std
 }  // namespace
 
 void AddImport(CLI::App& app, Session& session) {
-  struct Arguments {
-    std::string folder;
-    std::string out;
-    uint32_t pad_vocabulary_to = 0;
-  };
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ImportArguments>();
   auto* command = app.add_subcommand(
       "import", "Import a GPT-2, Llama or Mixtral model from a Hugging Face folder");
   command->add_option("folder", arguments->folder, "Folder with config.json and model.safetensors")
@@ -141,12 +156,17 @@ void AddImport(CLI::App& app, Session& session) {
           "--pad-vocabulary-to", arguments->pad_vocabulary_to,
           "Pad the vocabulary to a multiple of this many tokens, as a job's pad_vocabulary_to does")
       ->check(CLI::Range(uint64_t{1}, kMaxVocabularyMultiple));
+  command
+      ->add_option("--experts", arguments->experts,
+                   "Make a dense model's feed-forward layers so many experts each, all copies; it "
+                   "computes the same until they are trained")
+      ->check(CLI::Range(uint64_t{2}, kMaxExperts));
+  command->add_option("--top-k", arguments->top_k, "Experts that each token goes to")
+      ->capture_default_str()
+      ->check(CLI::Range(uint64_t{1}, kMaxExperts));
   command->footer("Example: muster import gpt2 --out gpt2-weights");
-  command->callback([&session, arguments] {
-    session.Run([&] {
-      return Import(session, arguments->folder, arguments->out, arguments->pad_vocabulary_to);
-    });
-  });
+  command->callback(
+      [&session, arguments] { session.Run([&] { return Import(session, *arguments); }); });
 }
 
 }  // namespace muster

@@ -321,6 +321,44 @@ struct RouterSumsKernel {
 };
 
 // A block for each run and expert.
+// A thread for each expert, which adds up all counts alike.
+struct LoadDirectionKernel {
+  static constexpr int kThreads = 128;
+  static constexpr int kMinBlocks = 1;
+  static constexpr const char* kName = "load direction";
+
+  int64_t experts;
+  LoadDirectionArrays arrays;
+
+  MUSTER_DEVICE void Run() const {
+    const int64_t e = BlockX() * kThreads + ThreadIndex();
+    if (e >= experts) return;
+    double chosen = 0, all = 0;
+    for (int64_t i = 0; i < arrays.runs * experts; ++i) {
+      if (i % experts == e) chosen += arrays.counts[i];
+      all += arrays.counts[i];
+    }
+    const auto direction = static_cast<float>(static_cast<double>(experts) * chosen - all);
+    const float before = arrays.accumulation == Accumulation::kAdd ? arrays.direction[e] : 0;
+    arrays.direction[e] = before + direction;
+  }
+};
+
+struct AddLoadsKernel {
+  static constexpr int kThreads = 128;
+  static constexpr int kMinBlocks = 1;
+  static constexpr const char* kName = "add loads";
+
+  int64_t experts;
+  const int32_t* offsets;
+  uint64_t* loads;
+
+  MUSTER_DEVICE void Run() const {
+    const int64_t e = BlockX() * kThreads + ThreadIndex();
+    if (e < experts) loads[e] += static_cast<uint64_t>(offsets[e + 1] - offsets[e]);
+  }
+};
+
 struct CountChosenKernel {
   static constexpr int kThreads = 256;
   static constexpr int kMinBlocks = 4;
@@ -429,6 +467,17 @@ void DeviceCountChosen(DeviceStream& stream, const RouterShape& shape, const int
                        const CountedTokens& counted, float* counts) {
   Launch(stream, {.x = counted.runs * shape.experts}, CountChosenKernel::kShared,
          CountChosenKernel{shape, counted, chosen, counts});
+}
+
+void DeviceLoadDirection(DeviceStream& stream, int64_t experts, const LoadDirectionArrays& arrays) {
+  Launch(stream, {.x = CeilDiv(experts, LoadDirectionKernel::kThreads)}, 0,
+         LoadDirectionKernel{experts, arrays});
+}
+
+void DeviceAddLoads(DeviceStream& stream, int64_t experts, const int32_t* offsets,
+                    uint64_t* loads) {
+  Launch(stream, {.x = CeilDiv(experts, AddLoadsKernel::kThreads)}, 0,
+         AddLoadsKernel{experts, offsets, loads});
 }
 
 void DeviceRouteBackward(DeviceStream& stream, const RouterShape& shape, DType type,

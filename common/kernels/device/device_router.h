@@ -15,6 +15,9 @@ class DeviceStream;
 void DeviceRoute(DeviceStream& stream, const RouterShape& shape, const RouteArrays& arrays);
 void DeviceCountChosen(DeviceStream& stream, const RouterShape& shape, const int32_t* chosen,
                        const CountedTokens& counted, float* counts);
+void DeviceLoadDirection(DeviceStream& stream, int64_t experts, const LoadDirectionArrays& arrays);
+// loads [E] += the rows of each expert.
+void DeviceAddLoads(DeviceStream& stream, int64_t experts, const int32_t* offsets, uint64_t* loads);
 // `scratch`: DeviceRouteBackwardScratch floats, aligned to 8 bytes, where sums are made.
 void DeviceRouteBackward(DeviceStream& stream, const RouterShape& shape, DType type,
                          const RouteBackwardArrays& arrays, float* scratch);

@@ -63,6 +63,14 @@ struct RouterSums {
   double tokens = 0;
 };
 
+// What moves the biases by which experts are chosen, against their loads.
+struct LoadDirectionArrays {
+  int64_t runs = 0;
+  const float* counts = nullptr;  // [runs, E]
+  Accumulation accumulation = Accumulation::kAdd;
+  float* direction = nullptr;  // [E]
+};
+
 // P_e is s_e, of kSigmoid over the sum of all s. f_e is counts[e] over the sum of the run's counts,
 // a constant to gradients.
 struct RouteBackwardArrays {

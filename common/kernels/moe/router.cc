@@ -304,6 +304,20 @@ void CountChosen(const RouterShape& shape, const int32_t* chosen, const CountedT
   });
 }
 
+void LoadDirection(int64_t experts, const LoadDirectionArrays& arrays) {
+  std::vector<double> chosen(experts);
+  double all = 0;
+  for (int64_t i = 0; i < arrays.runs * experts; ++i) {
+    chosen[i % experts] += arrays.counts[i];
+    all += arrays.counts[i];
+  }
+  for (int64_t e = 0; e < experts; ++e) {
+    const auto direction = static_cast<float>(static_cast<double>(experts) * chosen[e] - all);
+    const float before = arrays.accumulation == Accumulation::kAdd ? arrays.direction[e] : 0;
+    arrays.direction[e] = before + direction;
+  }
+}
+
 template <typename T>
 void RouteBackward(const RouterShape& shape, const RouteBackwardArrays& arrays) {
   const TypedVectorKernels<T>& kernels = ActiveKernelsOf<T>();

@@ -18,6 +18,9 @@ void Route(const RouterShape& shape, const RouteArrays& arrays);
 void CountChosen(const RouterShape& shape, const int32_t* chosen, const CountedTokens& counted,
                  float* counts);
 
+// direction = or += E · (the expert's choices - the mean of all experts'), in one rounding.
+void LoadDirection(int64_t experts, const LoadDirectionArrays& arrays);
+
 // dlogits = the gradient of the weights, and of both losses of counted tokens; sums += these
 // losses. T is float, BFloat16 or Float16.
 template <typename T>

@@ -67,6 +67,8 @@ export function comparisonCharts(runs, settings) {
 const NAMES = {
   "train/learning_rate": "learning rate",
   "train/gradient_norm": "gradient norm",
+  "train/expert_load_lowest": "load of the least used expert",
+  "train/expert_load_highest": "load of the most used expert",
   "speed/examples_per_second": "examples/s",
   "speed/tokens_per_second": "tokens/s",
   "speed/mfu": "share of the peak in use (MFU)",

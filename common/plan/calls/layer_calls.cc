@@ -42,12 +42,15 @@ void LayerCalls::Add(const StepAction& action, absl::Span<const uint64_t> exampl
     if (backward) GatherTokens("gradients", DType::kF32);
   } else if (action.unit + 1 == units_) {
     if (forward) AddHead(action.kind == ActionKind::kLastUnit);
-  } else if (forward) {
-    AddBlockForward();
+  } else if (const bool experts = transformer_.experts.IsExpertBlock(action.unit - 1); forward) {
+    AddBlockForward(experts);
   } else if (backward) {
-    AddBlockBackward(/*split=*/action.kind == ActionKind::kBackwardInput);
+    AddBlockBackward(experts, /*split=*/action.kind == ActionKind::kBackwardInput);
   } else {
-    for (const char* what : {"gradients", "rows", "gradients", "rows"}) GatherTokens(what);
+    for (int half = experts ? 1 : 0; half < 2; ++half) {
+      GatherTokens("gradients");
+      GatherTokens("rows");
+    }
   }
 }
 
@@ -114,15 +117,28 @@ void LayerCalls::AddHead(bool trains) {
   }
 }
 
-void LayerCalls::AddBlockForward() {
-  for (int half = 0; half < 2; ++half) {
+void LayerCalls::AddBlockForward(bool experts) {
+  GatherTokens("rows");
+  Exchange(/*backward=*/false);
+  SumTokens(type_);
+  if (experts) {
+    SumChoices();
+  } else {
     GatherTokens("rows");
-    if (half == 0) Exchange(/*backward=*/false);
     SumTokens(type_);
   }
 }
 
-void LayerCalls::AddBlockBackward(bool split) {
+void LayerCalls::SumChoices() {
+  const ExpertExtents& experts = transformer_.experts;
+  const uint64_t numbers = experts.Runs(examples_) * experts.E;
+  if (numbers == 0) return;
+  constexpr absl::string_view kName = "sum choices of experts";
+  if (divides_tokens_) AddTensorCall(kName, Collective::kAllReduce, DType::kF32, numbers);
+  if (size(kContext) > 1) AddContextCall(kName, Collective::kAllReduce, DType::kF32, numbers);
+}
+
+void LayerCalls::AddBlockBackward(bool experts, bool split) {
   const Recompute recompute = ResolveRecompute(spec_.compute());
   if (recompute == Recompute::kFull) GatherTokens("rows");
   // With the selective one each rank has kept the queries, keys and values of its heads.
@@ -135,9 +151,9 @@ void LayerCalls::AddBlockBackward(bool split) {
   }
   if (recompute == Recompute::kFull) {
     SumTokens(type_);
-    GatherTokens("rows");
+    if (!experts) GatherTokens("rows");
   }
-  for (int half = 0; half < 2; ++half) {
+  for (int half = experts ? 1 : 0; half < 2; ++half) {
     GatherTokens("gradients");
     if (half == 1) Exchange(/*backward=*/true);
     if (!split) GatherTokens("rows");

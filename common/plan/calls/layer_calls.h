@@ -43,8 +43,11 @@ class LayerCalls {
   void Pass(absl::string_view name, DType type, uint64_t count);
   void AddContextCall(absl::string_view name, Collective kind, DType type, uint64_t count);
   void AddHead(bool trains);
-  void AddBlockForward();
-  void AddBlockBackward(bool split);
+  // `experts`: the feed-forward layer is made of experts, and computed by each rank for tokens of
+  // its own.
+  void AddBlockForward(bool experts);
+  void AddBlockBackward(bool experts, bool split);
+  void SumChoices();
   uint64_t tokens() const;
   uint64_t RowsOfRank() const;
   void GatherTokens(absl::string_view what);

@@ -3,18 +3,23 @@
 #include "proto/job.pb.h"
 
 namespace muster {
+
 double RecomputedOfBlock(const v1::ComputeSpec& compute, const TransformerSize& size,
-                         double attended) {
+                         uint64_t layer, double attended) {
   const double attention = 2.0 * static_cast<double>(size.C) * attended;
   if (compute.recompute() == v1::ComputeSpec::SELECTIVE) return attention;
   if (compute.recompute() != v1::ComputeSpec::FULL) return 0;
-  // The last product of a block is not made again: nothing of its backward needs its result.
-  return attention + 2 * static_cast<double>(size.C * (size.Q + size.C + size.U));
+  // The last product of a block is not made again: nothing of its backward needs its result, but
+  // for a shared expert's gate.
+  uint64_t columns = size.Q + size.C + size.UpColumns(layer);
+  if (size.experts.shared_gate && size.experts.IsExpertBlock(layer))
+    columns += size.experts.shared_F;
+  return attention + 2 * static_cast<double>(size.C * columns);
 }
 
 StepCosts CostsOfStep(const v1::JobSpec& spec, const ModelSize& model, double document_tokens) {
   StepCosts costs;
-  for (const ProductSize& product : model.products) costs.multiplied += product.in * product.out;
+  for (const ProductSize& product : model.products) costs.multiplied += product.multiplied();
   costs.items = spec.batch_size();
   costs.flops_per_item = 6.0 * static_cast<double>(costs.multiplied);
   if (!model.transformer.has_value()) return costs;
@@ -23,8 +28,9 @@ StepCosts CostsOfStep(const v1::JobSpec& spec, const ModelSize& model, double do
   costs.items_are_tokens = true;
   costs.items *= size.T;
   costs.flops_per_item += 6.0 * static_cast<double>(size.layers * size.C) * attended;
-  costs.recomputed_flops_per_item =
-      static_cast<double>(size.layers) * RecomputedOfBlock(spec.compute(), size, attended);
+  for (uint64_t l = 0; l < size.layers; ++l) {
+    costs.recomputed_flops_per_item += RecomputedOfBlock(spec.compute(), size, l, attended);
+  }
   return costs;
 }
 

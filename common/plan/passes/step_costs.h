@@ -14,7 +14,7 @@ class JobSpec;
 
 // Floating-point operations of one step over the whole batch, of matrix products and attention; an
 // addition and a multiplication are two. With N parameters that are multiplied with (biases, norms
-// and looked-up rows are not): 6 N per example, of which 2 N forward; of a transformer per token,
+// and looked-up rows are not; of experts those that a token goes to): 6 N per example, of which 2 N forward; of a transformer per token,
 // and 6 L C T for attention's causal half (Chowdhery et al., "PaLM", 2022, appendix B, whose 12 L C
 // T counts all of it). Where attention stays within documents, their mean length (DataSize) stands
 // for the T of attention.
@@ -33,10 +33,10 @@ struct StepCosts {
 // `document_tokens` is DataSize's.
 StepCosts CostsOfStep(const v1::JobSpec& spec, const ModelSize& model, double document_tokens = 0);
 
-// Returns the operations of one block that backward makes again, per token, where attention looks
-// at so many tokens.
+// Returns the operations of a block that backward makes again, per token, where attention looks at
+// so many tokens.
 double RecomputedOfBlock(const v1::ComputeSpec& compute, const TransformerSize& size,
-                         double attended);
+                         uint64_t layer, double attended);
 
 }  // namespace muster
 

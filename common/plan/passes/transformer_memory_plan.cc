@@ -40,7 +40,7 @@ uint64_t TokensOf(const TransformerSize& size, uint64_t sequences) {
 uint64_t PlanPackedBytes(const ModelSize& model, uint64_t rows) {
   uint64_t largest = 0;
   for (const ProductSize& product : model.products) {
-    largest = std::max(largest, std::min(rows, product.out) * product.in * sizeof(float));
+    largest = std::max(largest, std::min(rows, product.out_of_each()) * product.in * sizeof(float));
   }
   return std::min(largest, kMostPacked);
 }
@@ -93,6 +93,8 @@ ActivationRequest ActivationRequestOf(const TransformerSize& size, uint64_t sequ
           .U = size.U,
           .F = size.F,
           .V = size.V,
+          .experts = size.experts,
+          .count_runs = size.experts.Runs(sequences),
           .type = ActivationType(compute),
           .recompute = ResolveRecompute(compute),
           .tensor_ranks = size.tensor_ranks,
@@ -123,9 +125,10 @@ uint64_t PlanTransformerScratch(const ModelSize& model, uint64_t sequences,
   Wide wide;
   for (const ProductSize& product : model.products) {
     const bool is_head = model.tensors[product.tensor].unit == size.layers + 1;
-    wide.Add(N, product.out, product.in, !is_head);
-    wide.Add(N, product.in, product.out, true);
-    wide.Add(product.out, product.in, N, false);
+    const uint64_t out = product.out_of_each();
+    wide.Add(N, out, product.in, !is_head);
+    wide.Add(N, product.in, out, true);
+    wide.Add(out, product.in, N, false);
   }
   // Each grows with the first step's products; half of what they leave in the heap finds other use.
   return (floats + 3 * (wide.a + wide.b + wide.sums) / 2) * sizeof(float) + packed;

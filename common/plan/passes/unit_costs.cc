@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "absl/types/optional.h"
 #include "common/compute/activation_layout.h"
 #include "common/job/job_road.h"
 #include "common/mesh/job_mesh.h"
@@ -41,16 +42,24 @@ void AddTransformer(const v1::JobSpec& spec, const TransformerSize& size,
   const auto C = static_cast<double>(size.C);
   const auto T = static_cast<double>(size.T);
   const double attention = 2 * C * T;
-  const double products = 2 * C * static_cast<double>(size.Q + size.C + size.U + size.F);
-  const double again = RecomputedOfBlock(spec.compute(), size, T);
   ActivationRequest request = ActivationRequestOf(size, sequences, spec.compute());
   request.split_backward = ShapeOfStages(spec).order == StageOrder::kZeroBubble;
-  const double kept = static_cast<double>(ActivationLayout(request).bytes().kept);
+  // Of a dense block, and of one of experts.
+  absl::optional<double> kept[2];
   units.front().operations = {tokens * C, 0, tokens * C};
   for (uint64_t l = 0; l < size.layers; ++l) {
+    const double products =
+        2 * C * static_cast<double>(size.Q + size.C + size.UpColumns(l) + size.DownColumns(l));
+    const double again = RecomputedOfBlock(spec.compute(), size, l, T);
+    absl::optional<double>& of_block = kept[size.experts.IsExpertBlock(l)];
+    if (!of_block.has_value()) {
+      request.first_layer = l;
+      request.layers = 1;
+      of_block = static_cast<double>(ActivationLayout(request).bytes().kept);
+    }
     units[1 + l].operations = {tokens * (products + attention),
                                tokens * (products + 2 * attention + again), tokens * products};
-    units[1 + l].activation_bytes = kept / static_cast<double>(size.layers);
+    units[1 + l].activation_bytes = *of_block;
   }
   const double head = 2 * tokens * C * static_cast<double>(size.V);
   units.back().operations = {head, head, head};

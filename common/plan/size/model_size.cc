@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/model_limits.h"
 #include "common/base/round_up.h"
 #include "proto/job.pb.h"
 
@@ -92,6 +93,33 @@ void AddTable(const std::string& name, uint64_t dim, uint64_t lookups, uint64_t 
   model.rows = rows;
 }
 
+float BiasRateOf(const v1::MoeSpec& moe) {
+  if (!moe.selection_bias()) return 0;
+  return moe.bias_rate() == 0 ? kUsualBiasRate : moe.bias_rate();
+}
+
+// The tensors of a feed-forward layer of experts.
+void AddExperts(const std::string& name, uint32_t unit, const TransformerSize& size,
+                float sign_rate, ModelSize& model) {
+  const ExpertExtents& experts = size.experts;
+  AddLinear(name + ".router", unit, {experts.E, size.C, false}, model);
+  if (sign_rate > 0) {
+    AddVector(name + ".router.bias", unit, experts.E, {}, model);
+    model.tensors.back().sign_rate = sign_rate;
+  }
+  const auto add = [&](const char* part, uint64_t out, uint64_t in) {
+    AddLinear(name + part, unit, {experts.E * out, in, false}, model);
+    model.products.back().experts = experts.E;
+    model.products.back().chosen = experts.k;
+  };
+  add(".experts.up", experts.U, size.C);
+  add(".experts.down", size.C, experts.F);
+  if (experts.shared_F == 0) return;
+  AddLinear(name + ".shared.up", unit, {experts.shared_U, size.C, false}, model);
+  AddLinear(name + ".shared.down", unit, {size.C, experts.shared_F, false}, model);
+  if (experts.shared_gate) AddLinear(name + ".shared_gate", unit, {1, size.C, false}, model);
+}
+
 void AddTransformer(const v1::TransformerSpec& spec, const TransformerSize& size,
                     ModelSize& model) {
   const bool biases = !spec.no_biases();
@@ -115,6 +143,10 @@ void AddTransformer(const v1::TransformerSpec& spec, const TransformerSize& size
     AddLinear(name + ".qkv", unit, ByOutputs({queries, keys, keys}, size.C, biases), model);
     AddLinear(name + ".proj", unit, ByInputs(size.C, queries, biases), model);
     add_norm(name + ".norm2", unit);
+    if (size.experts.IsExpertBlock(l)) {
+      AddExperts(name, unit, size, BiasRateOf(spec.moe()), model);
+      continue;
+    }
     std::vector<Placement::Section> up(gated ? 2 : 1, Each(size.F));
     AddLinear(name + ".up", unit, ByOutputs(std::move(up), size.C, biases), model);
     AddLinear(name + ".down", unit, ByInputs(size.C, Each(size.F), biases), model);
@@ -165,12 +197,37 @@ void AddLinearModel(uint64_t outputs, const DataSize& data, ModelSize& model) {
   if (data.sparse) AddTable("weights", outputs, data.keys, data.rows, model);
 }
 
+uint64_t FeedForwardOf(const v1::TransformerSpec& spec) {
+  if (spec.feed_forward() > 0) return spec.feed_forward();
+  const uint64_t C = spec.width();
+  return spec.activation() == v1::TransformerSpec::SWIGLU ? RoundUp(CeilDivide(8 * C, 3), 64)
+                                                          : 4 * C;
+}
+
 }  // namespace
 
 std::string VocabularyAssumption(const v1::JobSpec& spec, const DataSize& data) {
   const bool leaves_it =
       spec.model().has_transformer() && spec.model().transformer().vocabulary() == 0;
   return leaves_it ? data.vocabulary_assumption : "";
+}
+
+ExpertExtents ExpertsOf(const v1::TransformerSpec& spec) {
+  ExpertExtents experts;
+  if (!spec.has_moe()) return experts;
+  const v1::MoeSpec& moe = spec.moe();
+  const uint64_t factor = spec.activation() == v1::TransformerSpec::SWIGLU ? 2 : 1;
+  experts.E = moe.experts();
+  experts.k = moe.top_k();
+  experts.F = moe.expert_width() == 0 ? FeedForwardOf(spec) : moe.expert_width();
+  experts.U = factor * experts.F;
+  experts.shared_F = moe.shared_width();
+  experts.shared_U = factor * experts.shared_F;
+  experts.shared_gate = moe.shared_gate();
+  experts.counts = moe.auxiliary_loss() > 0 || moe.selection_bias();
+  experts.counts_together = moe.auxiliary_scope() == v1::MoeSpec::MICRO_BATCH;
+  experts.dense_layers.assign(moe.dense_layers().begin(), moe.dense_layers().end());
+  return experts;
 }
 
 TransformerSize SizeOfTransformer(const v1::TransformerSpec& spec, const DataSize& data) {
@@ -181,8 +238,7 @@ TransformerSize SizeOfTransformer(const v1::TransformerSpec& spec, const DataSiz
   size.heads = std::max(1u, spec.heads());
   size.kv_heads = spec.kv_heads() == 0 ? size.heads : spec.kv_heads();
   const bool swiglu = spec.activation() == v1::TransformerSpec::SWIGLU;
-  const uint64_t usual = swiglu ? RoundUp(CeilDivide(8 * size.C, 3), 64) : 4 * size.C;
-  size.F = spec.feed_forward() == 0 ? usual : spec.feed_forward();
+  size.F = FeedForwardOf(spec);
   size.U = swiglu ? 2 * size.F : size.F;
   size.Q = (size.heads + 2 * size.kv_heads) * size.head_dim();
   size.V = spec.vocabulary() == 0 ? std::max<uint64_t>(1, data.vocabulary) : spec.vocabulary();
@@ -190,6 +246,7 @@ TransformerSize SizeOfTransformer(const v1::TransformerSpec& spec, const DataSiz
     size.V = RoundUp(size.V, multiple);
   }
   size.T = spec.context();
+  size.experts = ExpertsOf(spec);
   return size;
 }
 

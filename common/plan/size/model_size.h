@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/compute/expert_extents.h"
 #include "common/compute/transformer_activations.h"
 #include "common/partition/tensor_spec.h"
 #include "common/plan/size/data_size.h"
@@ -41,8 +42,18 @@ struct TransformerSize {
   // The number of ranks that share out sequences, of which T is then a rank's, and how.
   uint64_t context_ranks = 1;
   ContextExchange context_exchange = ContextExchange::kRing;
+  ExpertExtents experts;
 
   uint64_t head_dim() const { return A / heads; }
+  // Columns of a token in the products of a block's feed-forward layer, of all experts that it goes
+  // to: those before activation functions, with the scores of routers, and those behind.
+  uint64_t UpColumns(uint64_t layer) const {
+    if (!experts.IsExpertBlock(layer)) return U;
+    return experts.E + experts.k * experts.U + experts.shared_U + (experts.shared_gate ? 1 : 0);
+  }
+  uint64_t DownColumns(uint64_t layer) const {
+    return experts.IsExpertBlock(layer) ? experts.k * experts.F + experts.shared_F : F;
+  }
   // Tokens of a whole sequence.
   uint64_t context() const { return T * context_ranks; }
 };
@@ -50,6 +61,9 @@ struct TransformerSize {
 // What the model's size takes for granted of the data's tokens, a clause for people; empty:
 // nothing.
 std::string VocabularyAssumption(const v1::JobSpec& spec, const DataSize& data);
+
+// The extents of the layers of experts that a specification has.
+ExpertExtents ExpertsOf(const v1::TransformerSpec& spec);
 
 TransformerSize SizeOfTransformer(const v1::TransformerSpec& spec, const DataSize& data);
 
@@ -59,6 +73,15 @@ struct ProductSize {
   uint64_t out = 0;
   // w's position among the model's tensors.
   size_t tensor = 0;
+  // The number of experts whose matrices w is, one after another, and how many of these a token
+  // goes to.
+  uint64_t experts = 1;
+  uint64_t chosen = 1;
+
+  // Rows of w that are one expert's.
+  uint64_t out_of_each() const { return out / experts; }
+  // Multiplications for a row of x.
+  uint64_t multiplied() const { return in * out_of_each() * chosen; }
 };
 
 // The parts of a model, or of a rank's share of one: the tensors and tables of its Describe, and

@@ -28,6 +28,7 @@ ActivationRequest DeviceActivations(const TransformerShape& shape,
   activations.split_backward = options.split_backward;
   activations.placement = kOnDevice;
   activations.N = options.rows().count();
+  activations.count_runs = activations.experts.Runs(options.rows().sequences);
   return activations;
 }
 

@@ -23,6 +23,13 @@ struct ComputeContext {
   // T of transformer_arrays.h.
   DType type = DType::kF32;
   TokenRows rows;
+  // [N]: below 0, the token has no loss, and routers' losses do not count it. Null: all count.
+  const int32_t* labels = nullptr;
+  // Record to which backward adds what routers are judged by; null: nowhere.
+  RouterSums* router_sums = nullptr;
+  // [layers, E], to which backward adds how many tokens of its rows each expert of each block got;
+  // null: nowhere.
+  uint64_t* expert_loads = nullptr;
   Pass pass = Pass::kTraining;
   // Key dropout. The clock is null only where nothing is dropped.
   uint64_t seed = 0;

@@ -1,5 +1,6 @@
 #include "worker/nn/transformer/host_backend.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -24,7 +25,9 @@ std::vector<float> RotaryTableOf(const TransformerShape& shape) {
 class HostMicroBatch final : public TransformerMicroBatch {
  public:
   HostMicroBatch(const TransformerShape& shape, DType type, Recompute recompute)
-      : last_unit_(shape.units() - 1), memory_(shape, type, recompute) {}
+      : last_unit_(shape.units() - 1), memory_(shape, type, recompute) {
+    expert_loads.resize(shape.layers * shape.experts.experts);
+  }
 
   absl::Status Load(const Batch& batch) override {
     tokens_ = batch.tokens;
@@ -38,6 +41,8 @@ class HostMicroBatch final : public TransformerMicroBatch {
     clock_ = {.clock = context.clock, .first_example = context.first_example};
     loss_scale_ = context.loss_scale;
     sums_ = {};
+    router_sums = {};
+    std::fill(expert_loads.begin(), expert_loads.end(), 0);
     group_ = context.tensor_group;
     context_group_ = context.context_group;
     if (context_group_ != nullptr) own_.Take(*context_group_, whole_, tokens_, labels, positions_);
@@ -57,6 +62,8 @@ class HostMicroBatch final : public TransformerMicroBatch {
             .rows = rows(),
             .tokens = {.tokens = shares() ? own_.tokens().data() : tokens_.data()},
             .loss = {.labels = shares() ? own_.labels().data() : labels.data(), .sums = &sums_},
+            .router_sums = &router_sums,
+            .expert_loads = expert_loads.data(),
             .clock = &clock_,
             .loss_scale = &loss_scale_,
             .arrays = memory_.arrays()};

@@ -42,19 +42,40 @@ struct LinearWeights {
   const void* bias = nullptr;    // [out], of the type that OpsTraits::bias says; null: none
 };
 
+// Of a block of experts, T.
+struct ExpertWeights {
+  const void* router = nullptr;  // [E, C]
+  // f32 [E]; null: none.
+  const float* router_bias = nullptr;
+  const void* up = nullptr;           // [E, U', C]
+  const void* down = nullptr;         // [E, C, F']
+  const void* shared_gate = nullptr;  // [C]
+};
+
 struct BlockWeights {
   NormWeights norm1;
   LinearWeights qkv;
   LinearWeights proj;
   NormWeights norm2;
+  // In a block of experts, the shared expert's.
   LinearWeights up;
   LinearWeights down;
+  ExpertWeights experts;
 };
 
 // Written or added to (ComputeContext::gradients); bias is null where the layer has none.
 struct LayerGradients {
   float* weight = nullptr;
   float* bias = nullptr;
+};
+
+struct ExpertGradients {
+  float* router = nullptr;
+  // Where loads are above their mean; null: nowhere.
+  float* router_bias = nullptr;
+  float* up = nullptr;
+  float* down = nullptr;
+  float* shared_gate = nullptr;
 };
 
 struct BlockGradients {
@@ -64,6 +85,7 @@ struct BlockGradients {
   LayerGradients norm2;
   LayerGradients up;
   LayerGradients down;
+  ExpertGradients experts;
 };
 
 }  // namespace muster

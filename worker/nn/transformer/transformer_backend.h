@@ -43,6 +43,9 @@ struct PassMemory {
   TokenRows rows;
   EmbeddingTokens tokens;
   LanguageHeadLoss loss;
+  // Null where nobody reads them.
+  RouterSums* router_sums = nullptr;
+  uint64_t* expert_loads = nullptr;
   const DropoutClock* clock = nullptr;
   const float* loss_scale = nullptr;
   const TransformerArrays& arrays;

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/nn/tensor_group.h"
-#include "worker/nn/transformer/tensor_rows.h"
+#include "worker/nn/transformer/parallel_linear.h"
 
 namespace muster {
 namespace {
@@ -13,30 +13,6 @@ std::string AttentionBranchName(int64_t layer) {
 
 std::string ProbabilitiesName(int64_t layer) {
   return absl::StrCat("block", layer, ".probabilities");
-}
-
-Linear LinearOf(const ComputeContext& context, int64_t in, int64_t out) {
-  return {.type = context.type, .rows = context.rows.count(), .in = in, .out = out};
-}
-
-void LinearForward(Ops& ops, const Linear& linear, const LinearWeights& weights, const void* x,
-                   void* y) {
-  ops.LinearForward(linear, {.x = x, .weight = weights.weight, .bias = weights.bias, .y = y});
-}
-
-void LinearBackwardWeights(const ComputeContext& context, const Linear& linear, const void* dy,
-                           const void* x, const LayerGradients& gradients) {
-  context.ops.LinearBackwardWeights(linear, {.dy = dy,
-                                             .x = x,
-                                             .accumulation = context.gradients,
-                                             .weight = gradients.weight,
-                                             .bias = gradients.bias});
-}
-
-// While dy and x are in caches, and dy need not be kept.
-void BackwardWeightsAtOnce(const ComputeContext& context, const Linear& linear, const void* dy,
-                           const void* x, const LayerGradients& gradients) {
-  if (!context.split_backward) LinearBackwardWeights(context, linear, dy, x, gradients);
 }
 
 }  // namespace
@@ -51,7 +27,10 @@ TransformerBlock::TransformerBlock(const TransformerShape& shape, int64_t layer,
       probabilities_name_(ProbabilitiesName(layer)),
       rotary_table_(rotary_table),
       norm1_(shape, layer == 0 ? "" : FeedForwardBranchName(layer - 1)),
-      norm2_(shape, AttentionBranchName(layer)) {}
+      norm2_(shape, AttentionBranchName(layer)),
+      dense_(shape, shape.feed_forward) {
+  if (shape.expert_extents().IsExpertBlock(layer)) experts_.emplace(shape, layer);
+}
 
 Linear TransformerBlock::Qkv(const ComputeContext& context) const {
   return LinearOf(context, shape_.width, shape_.qkv_width());
@@ -59,14 +38,6 @@ Linear TransformerBlock::Qkv(const ComputeContext& context) const {
 
 Linear TransformerBlock::Proj(const ComputeContext& context) const {
   return LinearOf(context, shape_.heads * shape_.head_dim(), shape_.width);
-}
-
-Linear TransformerBlock::Up(const ComputeContext& context) const {
-  return LinearOf(context, shape_.width, shape_.up_width());
-}
-
-Linear TransformerBlock::Down(const ComputeContext& context) const {
-  return LinearOf(context, shape_.feed_forward, shape_.width);
 }
 
 AttentionShape TransformerBlock::AttentionOf(const TokenRows& rows) const {
@@ -97,29 +68,10 @@ OpDropout TransformerBlock::ProbabilitiesDropout(const ComputeContext& context) 
   return dropout;
 }
 
-const void* TransformerBlock::AllRowsOf(const ComputeContext& context, const void* own,
-                                        void* block) const {
-  return AllRows(context, context.type, shape_.width, own, block);
-}
-
-void TransformerBlock::RowParallelLinear(const ComputeContext& context, const Linear& linear,
-                                         const LinearWeights& weights, const void* x, void* own,
-                                         void* block) const {
-  LinearForward(context.ops, linear, weights, x, SummandRows(context, own, block));
-  SumRows(context, context.type, shape_.width, own, block);
-}
-
-void TransformerBlock::RowParallelLinearInput(const ComputeContext& context, const Linear& linear,
-                                              const void* weight, const void* dy, void* own,
-                                              void* block) const {
-  context.ops.LinearBackwardInput(linear, dy, weight, SummandRows(context, own, block));
-  SumRows(context, context.type, shape_.width, own, block);
-}
-
 void TransformerBlock::ComputeQkv(const ComputeContext& context, const BlockWeights& weights,
                                   const BlockActivations& activations, void* block) const {
   LinearForward(context.ops, Qkv(context), weights.qkv,
-                AllRowsOf(context, activations.norm1_out, block), activations.qkv);
+                AllRowsOf(context, shape_.width, activations.norm1_out, block), activations.qkv);
   if (rotary_table_ == nullptr) return;
   context.ops.Rotary(RotaryOf(context.rows), context.type, rotary_table_, activations.qkv);
 }
@@ -133,21 +85,11 @@ void TransformerBlock::Attend(const ComputeContext& context, const AttentionStep
                      .dropout = ProbabilitiesDropout(context)});
 }
 
-void TransformerBlock::ComputeUp(const ComputeContext& context, const BlockWeights& weights,
-                                 const BlockActivations& activations, void* block) const {
-  const Linear up = Up(context);
-  const void* const in = AllRowsOf(context, activations.norm2_out, block);
-  if (swiglu()) {
-    LinearForward(context.ops, up, weights.up, in, activations.up);
-    context.ops.SwiGlu(context.type, up.rows, shape_.feed_forward, activations.up,
-                       activations.activated);
-  } else {
-    context.ops.LinearGelu(up, {.x = in,
-                                .weight = weights.up.weight,
-                                .bias = weights.up.bias,
-                                .before = activations.up,
-                                .after = activations.activated});
-  }
+DenseArrays TransformerBlock::DenseOf(const BlockActivations& activations, void* gathered) const {
+  return {.in = activations.norm2_out,
+          .up = activations.up,
+          .activated = activations.activated,
+          .gathered = gathered};
 }
 
 ResidualStream TransformerBlock::Forward(const ComputeContext& context,
@@ -162,9 +104,13 @@ ResidualStream TransformerBlock::Forward(const ComputeContext& context,
                     scratch.gathered);
   norm2_.Forward(context, weights.norm2, {activations.norm1.sum, scratch.branch}, activations.norm2,
                  activations.norm2_out);
-  ComputeUp(context, weights, activations, scratch.gathered);
-  RowParallelLinear(context, Down(context), weights.down, activations.activated, scratch.branch,
-                    scratch.gathered);
+  if (experts_.has_value()) {
+    experts_->Forward(context, weights, activations, scratch, scratch.branch);
+  } else {
+    const DenseArrays arrays = DenseOf(activations, scratch.gathered);
+    dense_.MakeActivated(context, weights.up, arrays);
+    dense_.MakeOut(context, weights.down, arrays, scratch.branch);
+  }
   return {activations.norm2.sum, scratch.branch};
 }
 
@@ -188,14 +134,12 @@ void TransformerBlock::RecomputeActivations(Recompute recompute, const ComputeCo
     middle = {activations.norm1.sum, scratch.inner};
   }
   norm2_.Forward(context, weights.norm2, middle, activations.norm2, activations.norm2_out);
-  const int64_t N = context.rows.count();
-  const int64_t F = shape_.feed_forward;
-  if (recompute == Recompute::kFull) {
-    ComputeUp(context, weights, activations, scratch.gathered);
-  } else if (swiglu()) {
-    context.ops.SwiGlu(context.type, N, F, activations.up, activations.activated);
+  if (experts_.has_value()) {
+    experts_->RecomputeActivations(recompute, context, weights, activations, scratch);
+  } else if (recompute == Recompute::kFull) {
+    dense_.MakeActivated(context, weights.up, DenseOf(activations, scratch.gathered));
   } else {
-    context.ops.Gelu(context.type, N * F, activations.up, activations.activated);
+    dense_.Activate(context, DenseOf(activations, scratch.gathered));
   }
 }
 
@@ -218,26 +162,20 @@ void TransformerBlock::BackwardFeedForward(const ComputeContext& context,
                                            const BlockActivations& activations,
                                            const BlockBackwardArrays& arrays,
                                            const BlockGradients& gradients) const {
-  const void* branch_gradient = AllRowsOf(
-      context, ResidualNorm::BranchGradient(context, shape_, arrays.stream, arrays.products.down),
-      arrays.gathered);
-  const Linear down = Down(context);
-  BackwardWeightsAtOnce(context, down, branch_gradient, activations.activated, gradients.down);
-  if (swiglu()) {
-    context.ops.LinearBackwardInput(down, branch_gradient, weights.down.weight, arrays.inner);
-    context.ops.SwiGluBackward(context.type, down.rows, shape_.feed_forward, activations.up,
-                               arrays.inner, arrays.products.up);
-  } else {
-    context.ops.LinearGeluBackwardInput(down, {.dy = branch_gradient,
-                                               .weight = weights.down.weight,
-                                               .before = activations.up,
-                                               .dbefore = arrays.products.up});
+  const void* const dout =
+      ResidualNorm::BranchGradient(context, shape_, arrays.stream, arrays.products.down);
+  if (experts_.has_value()) {
+    experts_->Backward(context, weights, activations,
+                       {.dout = dout, .products = arrays.products, .scratch = arrays.scratch},
+                       gradients);
+    return;
   }
-  const Linear up = Up(context);
-  ColumnWeightsAtOnce(context, up, arrays.products.up, activations.norm2_out, arrays.gathered,
-                      gradients.up);
-  RowParallelLinearInput(context, up, weights.up.weight, arrays.products.up, arrays.products.proj,
-                         arrays.gathered);
+  dense_.Backward(context, weights.up, weights.down, DenseOf(activations, arrays.scratch.gathered),
+                  {.dout = dout,
+                   .inner = arrays.scratch.inner,
+                   .dup = arrays.products.up,
+                   .din = arrays.products.proj},
+                  gradients.up, gradients.down);
 }
 
 void TransformerBlock::BackwardAttention(const ComputeContext& context,
@@ -246,49 +184,48 @@ void TransformerBlock::BackwardAttention(const ComputeContext& context,
                                          const BlockActivations& activations,
                                          const BlockBackwardArrays& arrays,
                                          const BlockGradients& gradients) const {
-  const void* branch_gradient = AllRowsOf(
-      context, ResidualNorm::BranchGradient(context, shape_, arrays.stream, arrays.products.proj),
-      arrays.gathered);
+  const void* branch_gradient =
+      AllRowsOf(context, shape_.width,
+                ResidualNorm::BranchGradient(context, shape_, arrays.stream, arrays.products.proj),
+                arrays.scratch.gathered);
   void* const qkv_gradient = arrays.products.qkv;
   const Linear proj = Proj(context);
   BackwardWeightsAtOnce(context, proj, branch_gradient, activations.attention, gradients.proj);
-  context.ops.LinearBackwardInput(proj, branch_gradient, weights.proj.weight, arrays.inner);
+  context.ops.LinearBackwardInput(proj, branch_gradient, weights.proj.weight, arrays.scratch.inner);
   attention.Backward(context, AttentionOf(context.rows),
                      {.qkv = activations.qkv,
                       .out = activations.attention,
                       .logsumexp = activations.logsumexp,
                       .dropout = ProbabilitiesDropout(context),
-                      .dout = arrays.inner,
+                      .dout = arrays.scratch.inner,
                       .dqkv = qkv_gradient});
   if (rotary_table_ != nullptr) {
     context.ops.RotaryBackward(RotaryOf(context.rows), context.type, rotary_table_, qkv_gradient);
   }
   const Linear qkv = Qkv(context);
-  ColumnWeightsAtOnce(context, qkv, qkv_gradient, activations.norm1_out, arrays.gathered,
+  ColumnWeightsAtOnce(context, qkv, qkv_gradient, activations.norm1_out, arrays.scratch.gathered,
                       gradients.qkv);
   RowParallelLinearInput(context, qkv, weights.qkv.weight, qkv_gradient, arrays.branch,
-                         arrays.gathered);
+                         arrays.scratch.gathered);
 }
 
 void TransformerBlock::BackwardWeights(const ComputeContext& context,
                                        const BlockActivations& activations,
-                                       const BlockProductGradients& products, void* gathered,
+                                       const BlockProductGradients& products,
+                                       const BlockScratch& scratch,
                                        const BlockGradients& gradients) const {
-  LinearBackwardWeights(context, Down(context), AllRowsOf(context, products.down, gathered),
-                        activations.activated, gradients.down);
-  LinearBackwardWeights(context, Up(context), products.up,
-                        AllRowsOf(context, activations.norm2_out, gathered), gradients.up);
-  LinearBackwardWeights(context, Proj(context), AllRowsOf(context, products.proj, gathered),
+  if (experts_.has_value()) {
+    experts_->BackwardWeights(context, activations, products.down, products, scratch, gradients);
+  } else {
+    dense_.BackwardWeights(context, DenseOf(activations, scratch.gathered), products.down,
+                           products.up, gradients.up, gradients.down);
+  }
+  LinearBackwardWeights(context, Proj(context),
+                        AllRowsOf(context, shape_.width, products.proj, scratch.gathered),
                         activations.attention, gradients.proj);
   LinearBackwardWeights(context, Qkv(context), products.qkv,
-                        AllRowsOf(context, activations.norm1_out, gathered), gradients.qkv);
-}
-
-void TransformerBlock::ColumnWeightsAtOnce(const ComputeContext& context, const Linear& linear,
-                                           const void* dy, const void* own_x, void* block,
-                                           const LayerGradients& gradients) const {
-  if (context.split_backward) return;
-  LinearBackwardWeights(context, linear, dy, AllRowsOf(context, own_x, block), gradients);
+                        AllRowsOf(context, shape_.width, activations.norm1_out, scratch.gathered),
+                        gradients.qkv);
 }
 
 }  // namespace muster

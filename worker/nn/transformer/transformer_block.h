@@ -4,8 +4,11 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/types/optional.h"
 #include "worker/nn/transformer/attention_step.h"
 #include "worker/nn/transformer/compute_context.h"
+#include "worker/nn/transformer/dense_feed_forward.h"
+#include "worker/nn/transformer/expert_feed_forward.h"
 #include "worker/nn/transformer/residual_norm.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_shape.h"
@@ -24,15 +27,15 @@ struct BlockBackwardArrays {
   // T [N, C]: made of the branch that the block takes in; unless that is the stream's
   // (ResidualNorm::BranchGradient). Overwritten in any case.
   void* branch = nullptr;
-  // BlockScratch's.
-  void* inner = nullptr;
-  void* gathered = nullptr;
+  // Overwritten, but for the branch.
+  const BlockScratch& scratch;
 };
 
 // One pre-norm transformer block: x += attention(norm1(x)); x += feed_forward(norm2(x)). The last
 // addition is left to the next unit's norm. In a tensor group the shape is the rank's own
-// (ShapeOfRank). `attention` is the step in which tokens read one
-// another; Backward takes the step that gave Forward's result. Holds shapes only. Thread-safe.
+// (ShapeOfRank). `attention` is the step in which tokens read one another; Backward takes the step
+// that gave Forward's result. The feed-forward part is dense, or of experts. Holds shapes only.
+// Thread-safe.
 class TransformerBlock {
  public:
   // `rotary_table` (FillRotaryTable for the shape's context), in the memory of the ops, outlives
@@ -60,29 +63,16 @@ class TransformerBlock {
   // Leaves the gradients of products' weights and biases, to the bits that Backward would make
   // without a split. Reads the products' inputs. REQUIRES: context.split_backward; after Backward.
   void BackwardWeights(const ComputeContext& context, const BlockActivations& activations,
-                       const BlockProductGradients& products, void* gathered,
+                       const BlockProductGradients& products, const BlockScratch& scratch,
                        const BlockGradients& gradients) const;
 
  private:
-  // `block` is BlockScratch::gathered, here and below.
+  // `block` is BlockScratch::gathered.
   void ComputeQkv(const ComputeContext& context, const BlockWeights& weights,
                   const BlockActivations& activations, void* block) const;
   void Attend(const ComputeContext& context, const AttentionStep& attention,
               const BlockActivations& activations) const;
-  // Makes `up` and `activated`.
-  void ComputeUp(const ComputeContext& context, const BlockWeights& weights,
-                 const BlockActivations& activations, void* block) const;
-  // tensor_rows.h for rows of the width and type of computation.
-  const void* AllRowsOf(const ComputeContext& context, const void* own, void* block) const;
-  // Makes the own rows of a product whose input columns, or those of its gradient's, ranks divide.
-  void RowParallelLinear(const ComputeContext& context, const Linear& linear,
-                         const LinearWeights& weights, const void* x, void* own, void* block) const;
-  void RowParallelLinearInput(const ComputeContext& context, const Linear& linear,
-                              const void* weight, const void* dy, void* own, void* block) const;
-  // Leaves the gradients of a layer's weights, unless they are made apart; `own_x` are the rank's
-  // own rows of its input.
-  void ColumnWeightsAtOnce(const ComputeContext& context, const Linear& linear, const void* dy,
-                           const void* own_x, void* block, const LayerGradients& gradients) const;
+  DenseArrays DenseOf(const BlockActivations& activations, void* gathered) const;
   void BackwardFeedForward(const ComputeContext& context, const BlockWeights& weights,
                            const BlockActivations& activations, const BlockBackwardArrays& arrays,
                            const BlockGradients& gradients) const;
@@ -90,11 +80,8 @@ class TransformerBlock {
                          const BlockWeights& weights, const BlockActivations& activations,
                          const BlockBackwardArrays& arrays, const BlockGradients& gradients) const;
 
-  bool swiglu() const { return shape_.activation == TransformerShape::Activation::kSwiGlu; }
   Linear Qkv(const ComputeContext& context) const;
   Linear Proj(const ComputeContext& context) const;
-  Linear Up(const ComputeContext& context) const;
-  Linear Down(const ComputeContext& context) const;
   AttentionShape AttentionOf(const TokenRows& rows) const;
   RotaryShape RotaryOf(const TokenRows& rows) const;
   // Dropout of attention's probabilities.
@@ -105,6 +92,9 @@ class TransformerBlock {
   const float* const rotary_table_;
   const ResidualNorm norm1_;
   const ResidualNorm norm2_;
+  const DenseFeedForward dense_;
+  // Const after construction; nothing in a block with a dense layer.
+  absl::optional<ExpertFeedForward> experts_;
 };
 
 }  // namespace muster

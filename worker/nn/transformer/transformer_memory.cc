@@ -13,6 +13,7 @@ ActivationRequest ActivationRequestOf(const TransformerShape& shape, DType type,
   request.U = shape.up_width();
   request.F = shape.feed_forward;
   request.V = shape.vocabulary_rows();
+  request.experts = shape.expert_extents();
   request.type = type;
   request.recompute = recompute;
   return request;
@@ -23,7 +24,8 @@ void TransformerMemory::Prepare(const ComputeContext& context, const UnitRange& 
   const uint64_t ranks = context.group == nullptr ? 1 : context.group->size();
   const uint64_t context_ranks =
       context.context_group == nullptr ? 1 : context.context_group->size();
-  if (context_ranks == request_.context_ranks &&
+  const uint64_t runs = request_.experts.Runs(static_cast<uint64_t>(context.rows.sequences));
+  if (runs == request_.count_runs && context_ranks == request_.context_ranks &&
       context.context_exchange == request_.context_exchange && tokens == request_.N &&
       context.pass == request_.pass && context.split_backward == request_.split_backward &&
       ranks == request_.tensor_ranks && context.divides_rows() == request_.sequence_parallel &&
@@ -37,6 +39,7 @@ void TransformerMemory::Prepare(const ComputeContext& context, const UnitRange& 
   request_.context_ranks = context_ranks;
   request_.context_exchange = context.context_exchange;
   request_.N = tokens;
+  request_.count_runs = runs;
   request_.pass = context.pass;
   request_.split_backward = context.split_backward;
   const ActivationLayout layout(request_);

@@ -3,8 +3,39 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
+
+#include "common/compute/expert_extents.h"
+#include "common/kernels/moe/expert_arrays.h"
 
 namespace muster {
+
+// Feed-forward layers may be made of experts (Shazeer et al., "Outrageously Large Neural Networks",
+// 2017), whose routers are those of common/kernels/moe/expert_arrays.h. A shared expert is a dense
+// layer beside them, whose result is added; with a gate, multiplied by the logistic function of a
+// product of the token with weights of its own.
+struct ExpertShape {
+  int64_t experts = 0;  // E; 0: all layers are dense
+  int64_t top_k = 0;
+  int64_t width = 0;         // of one expert
+  int64_t shared_width = 0;  // 0: there is no shared expert
+  bool shared_gate = false;
+  RouterShape::Scores scores = RouterShape::Scores::kSoftmax;
+  bool normalize = false;
+  float scaling = 1;
+  int64_t groups = 1;
+  int64_t top_groups = 1;
+  // The auxiliary loss's coefficient, and whether shares of choices are those of a micro-batch
+  // rather than of each sequence. 0: there is none.
+  float auxiliary = 0;
+  bool counts_together = false;
+  // The coefficient of the mean squared logsumexp of routers' logits.
+  float z = 0;
+  // The step of the biases by which experts are chosen, against their loads; 0: there are none.
+  float bias_rate = 0;
+  // Blocks with a dense layer, in order.
+  std::vector<uint32_t> dense_layers;
+};
 
 // Everything that makes one decoder-only transformer differ from another, all defaults filled in.
 // Blocks are pre-norm: x += attention(norm1(x)); x += feed_forward(norm2(x)). GPT-2 (Radford et
@@ -42,15 +73,30 @@ struct TransformerShape {
   float attention_dropout = 0;
   float rotary_base = 10000;
   float norm_epsilon = 1e-5f;
+  ExpertShape experts;
 
   int64_t head_dim() const { return head_columns > 0 ? head_columns : width / heads; }
   // Rows of the embedding and the head, and columns of the logits.
   int64_t vocabulary_rows() const { return std::max(vocabulary, padded_vocabulary); }
   // Columns of one token's queries, keys and values.
   int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim(); }
-  // Columns that the first matrix of the feed-forward part gives.
-  int64_t up_width() const {
-    return activation == Activation::kSwiGlu ? 2 * feed_forward : feed_forward;
+  // Columns that the first matrix of a feed-forward part of so many gives.
+  int64_t UpWidth(int64_t columns) const {
+    return activation == Activation::kSwiGlu ? 2 * columns : columns;
+  }
+  int64_t up_width() const { return UpWidth(feed_forward); }
+  ExpertExtents expert_extents() const {
+    const auto extent = [](int64_t n) { return static_cast<uint64_t>(n); };
+    return {.E = extent(experts.experts),
+            .k = extent(experts.top_k),
+            .F = extent(experts.width),
+            .U = extent(UpWidth(experts.width)),
+            .shared_F = extent(experts.shared_width),
+            .shared_U = extent(UpWidth(experts.shared_width)),
+            .shared_gate = experts.shared_gate,
+            .counts = experts.auxiliary > 0 || experts.bias_rate > 0,
+            .counts_together = experts.counts_together,
+            .dense_layers = experts.dense_layers};
   }
   // Layer units: the embedding, each block, the head.
   int units() const { return static_cast<int>(layers) + 2; }

@@ -52,6 +52,18 @@ class Builder {
     return layer;
   }
 
+  // A layer without bias, which every tensor rank has.
+  int Whole(const std::string& name, int64_t rows, int64_t cols, float deviation) {
+    return Matrix(absl::StrCat(name, ".weight"), rows, cols, deviation, {});
+  }
+
+  // Zeros that move by the signs of their gradients.
+  int SignedVector(std::string name, int64_t elements, float sign_rate) {
+    const int tensor = Vector(std::move(name), elements, 0, {});
+    specs_[tensor].sign_rate = sign_rate;
+    return tensor;
+  }
+
   LayerTensors Norm(const std::string& name) {
     LayerTensors layer;
     layer.weight = Vector(absl::StrCat(name, ".weight"), shape_.width, 1, {});
@@ -96,6 +108,33 @@ TransformerShape ShapeOfRank(const TransformerShape& shape, const Mesh& mesh) {
   return local;
 }
 
+namespace {
+
+// Adds the tensors of a feed-forward layer of experts.
+void AddExperts(const TransformerShape& shape, const std::string& name, float residual_deviation,
+                Builder& builder, BlockTensors& block) {
+  const ExpertShape& experts = shape.experts;
+  const int64_t C = shape.width;
+  block.router = builder.Whole(name + ".router", experts.experts, C, kDeviation);
+  if (experts.bias_rate > 0) {
+    block.router_bias =
+        builder.SignedVector(name + ".router.bias", experts.experts, experts.bias_rate);
+  }
+  block.expert_up = builder.Whole(name + ".experts.up",
+                                  experts.experts * shape.UpWidth(experts.width), C, kDeviation);
+  block.expert_down =
+      builder.Whole(name + ".experts.down", experts.experts * C, experts.width, residual_deviation);
+  if (experts.shared_width == 0) return;
+  block.up.weight =
+      builder.Whole(name + ".shared.up", shape.UpWidth(experts.shared_width), C, kDeviation);
+  block.down.weight =
+      builder.Whole(name + ".shared.down", C, experts.shared_width, residual_deviation);
+  if (experts.shared_gate)
+    block.shared_gate = builder.Whole(name + ".shared_gate", 1, C, kDeviation);
+}
+
+}  // namespace
+
 TransformerTensors MakeTransformerTensors(const TransformerShape& shape) {
   using Kind = Placement::Kind;
   const int64_t C = shape.width;
@@ -113,6 +152,7 @@ TransformerTensors MakeTransformerTensors(const TransformerShape& shape) {
     tensors.positions =
         builder.Matrix("positions.weight", shape.context, C, kDeviation, {.kind = Kind::kFirst});
   }
+  const ExpertExtents extents = shape.expert_extents();
   const bool gated = shape.activation == TransformerShape::Activation::kSwiGlu;
   for (int64_t l = 0; l < shape.layers; ++l) {
     builder.BeginUnit(static_cast<uint32_t>(1 + l));
@@ -122,10 +162,15 @@ TransformerTensors MakeTransformerTensors(const TransformerShape& shape) {
     block.qkv = builder.ColumnLinear(name + ".qkv", {queries, keys, keys}, C, kDeviation);
     block.proj = builder.RowLinear(name + ".proj", C, queries, residual_deviation);
     block.norm2 = builder.Norm(name + ".norm2");
-    block.up = builder.ColumnLinear(
-        name + ".up", gated ? std::vector<Placement::Section>{hidden, hidden} : std::vector{hidden},
-        C, kDeviation);
-    block.down = builder.RowLinear(name + ".down", C, hidden, residual_deviation);
+    if (extents.IsExpertBlock(l)) {
+      AddExperts(shape, name, residual_deviation, builder, block);
+    } else {
+      block.up = builder.ColumnLinear(
+          name + ".up",
+          gated ? std::vector<Placement::Section>{hidden, hidden} : std::vector{hidden}, C,
+          kDeviation);
+      block.down = builder.RowLinear(name + ".down", C, hidden, residual_deviation);
+    }
     tensors.blocks.push_back(block);
   }
   builder.BeginUnit(static_cast<uint32_t>(1 + shape.layers));

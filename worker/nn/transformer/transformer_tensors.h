@@ -1,6 +1,7 @@
 #ifndef MUSTER_WORKER_NN_TRANSFORMER_TRANSFORMER_TENSORS_H_
 #define MUSTER_WORKER_NN_TRANSFORMER_TRANSFORMER_TENSORS_H_
 
+#include <array>
 #include <vector>
 
 #include "common/mesh/mesh.h"
@@ -24,8 +25,22 @@ struct BlockTensors {
   LayerTensors qkv;    // qkv.weight [(H + 2 K) D, C]: rows of queries, then keys, then values
   LayerTensors proj;   // proj.weight [C, H D]
   LayerTensors norm2;  // norm2.weight [C], norm2.bias
-  LayerTensors up;     // up.weight [F, C]; SwiGLU: [2 F, C], rows of the gate first
-  LayerTensors down;   // down.weight [C, F]
+  // up.weight [F, C]; SwiGLU: [2 F, C], rows of the gate first. In a block of experts these are
+  // the shared expert's, shared.up.weight and shared.down.weight, if there is one.
+  LayerTensors up;
+  LayerTensors down;  // down.weight [C, F]
+  // Of a block of experts. Rows of one expert, which are as those of up and down, then the next's.
+  int router = kNoTensor;       // router.weight [E, C]
+  int router_bias = kNoTensor;  // router.bias [E]: TensorSpec::sign_rate moves it
+  int expert_up = kNoTensor;    // experts.up.weight [E F', C], or [2 E F', C]
+  int expert_down = kNoTensor;  // experts.down.weight [E C, F']
+  int shared_gate = kNoTensor;  // shared_gate.weight [1, C]
+
+  // Returns those that products multiply with; some may be kNoTensor.
+  std::array<int, 8> Matrices() const {
+    return {qkv.weight, proj.weight, up.weight,   down.weight,
+            router,     expert_up,   expert_down, shared_gate};
+  }
 };
 
 // A transformer's dense tensors, and where in the list each of them is. C is the width, H and K are
@@ -37,8 +52,8 @@ struct BlockTensors {
 // residual) divided by sqrt(2 layers); norms are 1, biases 0. Weight decay is for matrices alone.
 //
 // Tensor ranks divide queries, keys and values by heads, gate and up each by rows, proj and down by
-// columns, embedding and head by rows. Norms are replicated; biases of proj and down, and
-// positions, are the first rank's.
+// columns, embedding and head by rows. Norms are replicated, and so is what belongs to experts, of
+// whose tokens each rank has its own; biases of proj and down, and positions, are the first rank's.
 struct TransformerTensors {
   std::vector<TensorSpec> specs;
   int embedding = kNoTensor;  // embedding.weight [V, C]

@@ -64,7 +64,7 @@ LinearWeights TransformerUnits::LinearOf(const TransformerPass& pass,
 LayerGradients TransformerUnits::GradientOf(const ComputeContext& context,
                                             const LayerTensors& layer,
                                             GradientSpans gradients) const {
-  return {gradients[layer.weight].data(), ValuesOf(context, layer.bias, gradients)};
+  return {ValuesOf(context, layer.weight, gradients), ValuesOf(context, layer.bias, gradients)};
 }
 
 BlockGradients TransformerUnits::BlockGradientsOf(const ComputeContext& context, int unit,
@@ -75,7 +75,12 @@ BlockGradients TransformerUnits::BlockGradientsOf(const ComputeContext& context,
           .proj = GradientOf(context, tensors.proj, gradients),
           .norm2 = GradientOf(context, tensors.norm2, gradients),
           .up = GradientOf(context, tensors.up, gradients),
-          .down = GradientOf(context, tensors.down, gradients)};
+          .down = GradientOf(context, tensors.down, gradients),
+          .experts = {.router = ValuesOf(context, tensors.router, gradients),
+                      .router_bias = ValuesOf(context, tensors.router_bias, gradients),
+                      .up = ValuesOf(context, tensors.expert_up, gradients),
+                      .down = ValuesOf(context, tensors.expert_down, gradients),
+                      .shared_gate = ValuesOf(context, tensors.shared_gate, gradients)}};
 }
 
 BlockWeights TransformerUnits::BlockWeightsOf(const TransformerPass& pass, int unit) const {
@@ -85,7 +90,13 @@ BlockWeights TransformerUnits::BlockWeightsOf(const TransformerPass& pass, int u
           .proj = LinearOf(pass, tensors.proj),
           .norm2 = NormOf(pass, tensors.norm2),
           .up = LinearOf(pass, tensors.up),
-          .down = LinearOf(pass, tensors.down)};
+          .down = LinearOf(pass, tensors.down),
+          .experts = {
+              .router = RoundedOf(pass, tensors.router),
+              .router_bias = ValuesOf(pass.context, tensors.router_bias, pass.parameters.values),
+              .up = RoundedOf(pass, tensors.expert_up),
+              .down = RoundedOf(pass, tensors.expert_down),
+              .shared_gate = RoundedOf(pass, tensors.shared_gate)}};
 }
 
 LanguageHeadWeights TransformerUnits::HeadWeightsOf(const TransformerPass& pass) const {
@@ -192,8 +203,7 @@ ResidualStream TransformerUnits::BackwardInput(const TransformerPass& pass, int 
                        {.stream = arrays.stream_gradient,
                         .products = arrays.product_gradients[unit - 1],
                         .branch = BranchGradientOf(arrays, unit - 1),
-                        .inner = arrays.scratch.inner,
-                        .gathered = arrays.scratch.gathered},
+                        .scratch = arrays.scratch},
                        BlockGradientsOf(context, unit, gradients));
   return OutputGradient(pass, unit - 1);
 }
@@ -203,7 +213,7 @@ void TransformerUnits::BackwardWeights(const TransformerPass& pass, int unit,
   const ComputeContext& context = pass.context;
   if (!context.split_backward || unit == 0 || context.rows.sequences == 0) return;
   block(unit).BackwardWeights(context, pass.arrays.blocks[unit - 1],
-                              pass.arrays.product_gradients[unit - 1], pass.arrays.scratch.gathered,
+                              pass.arrays.product_gradients[unit - 1], pass.arrays.scratch,
                               BlockGradientsOf(context, unit, gradients));
 }
 

@@ -14,8 +14,10 @@ namespace {
 
 constexpr int kLastAttempts = 3;
 // Names of ProgressReporter's series.
-constexpr const char* kSeriesNames[] = {"train/loss", "train/learning_rate", "train/gradient_norm",
-                                        "train/loss_scale"};
+constexpr const char* kSeriesNames[] = {
+    "train/loss",           "train/learning_rate",      "train/gradient_norm",
+    "train/loss_scale",     "train/auxiliary_loss",     "train/z_loss",
+    "train/router_entropy", "train/expert_load_lowest", "train/expert_load_highest"};
 
 // Returns the sum of `earlier` and `later`.
 StepReport Combine(const StepReport& earlier, const StepReport& later) {
@@ -123,6 +125,11 @@ void ProgressReporter::Add(const StepReport& step) {
   add(1, step.learning_rate);
   add(2, step.gradient_norm);
   add(3, step.loss_scale);
+  add(4, step.auxiliary_loss);
+  add(5, step.z_loss);
+  add(6, step.router_entropy);
+  add(7, step.lowest_load);
+  add(8, step.highest_load);
   clock_ = std::max(clock_, step.clock);
 }
 

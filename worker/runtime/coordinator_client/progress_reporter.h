@@ -1,7 +1,6 @@
 #ifndef MUSTER_WORKER_RUNTIME_COORDINATOR_CLIENT_PROGRESS_REPORTER_H_
 #define MUSTER_WORKER_RUNTIME_COORDINATOR_CLIENT_PROGRESS_REPORTER_H_
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <thread>
@@ -54,6 +53,13 @@ struct StepReport {
   absl::optional<double> learning_rate;
   absl::optional<double> gradient_norm;
   absl::optional<double> loss_scale;
+  // Of models with experts: means over the task's own tokens and blocks, and the tokens of the
+  // least and the most loaded expert of these over the mean of its block's.
+  absl::optional<double> auxiliary_loss;
+  absl::optional<double> z_loss;
+  absl::optional<double> router_entropy;
+  absl::optional<double> lowest_load;
+  absl::optional<double> highest_load;
 };
 
 struct ProgressReporterOptions {
@@ -119,14 +125,14 @@ class ProgressReporter {
   enum class Empty { kKeep, kSend };
 
   static constexpr size_t kMostPoints = 64;
+  static constexpr size_t kSeries = 9;
   // The progress that is still to be reported.
   struct Pending {
     StepReport sums;
     // Sum of the divisors of the losses in `series`.
     double loss_weight = 0;
     // The values, in the order of kSeriesNames.
-    std::array<Series, 4> series = {Series(kMostPoints), Series(kMostPoints), Series(kMostPoints),
-                                    Series(kMostPoints)};
+    std::vector<Series> series = std::vector<Series>(kSeries, Series(kMostPoints));
   };
 
   static v1::ReportProgressRequest ToRequest(uint64_t clock, const Pending& report);

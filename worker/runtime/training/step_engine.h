@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "common/kernels/moe/expert_arrays.h"
 #include "worker/data/batch.h"
 #include "worker/runtime/training/micro_batch_source.h"
 
@@ -18,6 +19,9 @@ struct StepSums {
   uint64_t examples = 0;
   // The loss scale that the step ran with; 1 unless the job computes in f16.
   float loss_scale = 1;
+  // MicroBatch's, of the slot's own tokens and blocks; empty on devices.
+  RouterSums router_sums;
+  std::vector<uint64_t> expert_loads;
 };
 
 // Says what an evaluation wants of a model's predictions.

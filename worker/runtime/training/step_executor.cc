@@ -94,9 +94,26 @@ absl::Status StepExecutor::Train(uint64_t clock, MicroBatchSource& micro_batches
       // Stages without the last unit tell it, too.
       if (action.kind == ActionKind::kEndStep) sums.loss_scale = context.loss_scale;
       MUSTER_RETURN_IF_ERROR(Execute(action, context, micro_batch));
+      const bool backward =
+          action.kind == ActionKind::kBackward || action.kind == ActionKind::kBackwardInput;
+      if (backward && !micro_batch.expert_loads.empty()) TakeRouters(micro_batch, sums);
     }
   }
   return absl::OkStatus();
+}
+
+void StepExecutor::TakeRouters(MicroBatch& micro_batch, StepSums& sums) {
+  RouterSums& all = sums.router_sums;
+  const RouterSums& own = micro_batch.router_sums;
+  all.auxiliary += own.auxiliary;
+  all.z += own.z;
+  all.entropy += own.entropy;
+  all.tokens += own.tokens;
+  micro_batch.router_sums = {};
+  sums.expert_loads.resize(micro_batch.expert_loads.size());
+  for (size_t i = 0; i < sums.expert_loads.size(); ++i) {
+    sums.expert_loads[i] += std::exchange(micro_batch.expert_loads[i], 0);
+  }
 }
 
 absl::StatusOr<const Batch*> StepExecutor::BatchOf(uint64_t clock, int micro_batch,

@@ -77,6 +77,8 @@ class StepExecutor final : public StepEngine {
                      MicroBatch& micro_batch);
   // Executes any other action but kLoad and kCheckLoss.
   absl::Status Execute(const StepAction& action, LayerContext context, MicroBatch& micro_batch);
+  // Moves what backward of a unit has added.
+  static void TakeRouters(MicroBatch& micro_batch, StepSums& sums);
   absl::Status CheckLoss(uint64_t clock, MicroBatch& micro_batch, StepSums& sums) const;
   absl::Status CheckGradients(int unit, uint64_t clock) const;
   absl::Status CheckRowGradients(uint64_t clock, const MicroBatch& micro_batch) const;

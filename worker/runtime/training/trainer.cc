@@ -13,6 +13,7 @@
 #include "proto/schema.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/nn/loss_scaler.h"
+#include "worker/runtime/training/expert_loads.h"
 
 namespace muster {
 namespace {
@@ -229,6 +230,15 @@ void Trainer::DescribeStep(uint64_t clock, const StepSums& sums, StepReport& ste
                                     schema.total_steps());
   if (state_.loss_scaler() != nullptr) step.loss_scale = sums.loss_scale;
   step.gradient_norm = state_.counters().gradient_norm;
+  const RouterSums& routers = sums.router_sums;
+  if (routers.tokens == 0) return;
+  step.auxiliary_loss = routers.auxiliary / routers.tokens;
+  step.z_loss = routers.z / routers.tokens;
+  step.router_entropy = routers.entropy / routers.tokens;
+  const auto loads = LoadRangeOf(sums.expert_loads, job_.model->description().experts);
+  if (!loads.has_value()) return;
+  step.lowest_load = loads->lowest;
+  step.highest_load = loads->highest;
 }
 
 void Trainer::Report(StepReport step) {

@@ -1,5 +1,5 @@
-#ifndef MUSTER_COMMON_COMPUTE_DEVICE_SCRATCH_H_
-#define MUSTER_COMMON_COMPUTE_DEVICE_SCRATCH_H_
+#ifndef MUSTER_COMMON_COMPUTE_DEVICE_WORKSPACE_H_
+#define MUSTER_COMMON_COMPUTE_DEVICE_WORKSPACE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -10,10 +10,10 @@
 namespace muster {
 
 // The device memory that the operations of a stream work in, one after the other.
-class DeviceScratch {
+class DeviceWorkspace {
  public:
   // `stream` outlives this.
-  DeviceScratch(void* data, size_t bytes, DeviceStream& stream)
+  DeviceWorkspace(void* data, size_t bytes, DeviceStream& stream)
       : data_(data), bytes_(bytes), stream_(stream) {}
 
   // Returns scratch of so many floats. Where fewer are there, fails the stream with Internal, so
@@ -35,4 +35,4 @@ class DeviceScratch {
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_COMPUTE_DEVICE_SCRATCH_H_
+#endif  // MUSTER_COMMON_COMPUTE_DEVICE_WORKSPACE_H_

@@ -1,0 +1,74 @@
+#include "common/job/expert_validator.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+absl::Status Validate(const std::string& moe) {
+  v1::TransformerSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      absl::StrCat("layers: 3 width: 8 heads: 2 context: 8 ", moe), &spec));
+  return ValidateExperts(spec);
+}
+
+TEST(ExpertValidatorTest, TakesWhatCanBeComputed) {
+  for (const char* moe :
+       {"", "moe { experts: 2 top_k: 1 }", "moe { experts: 8 top_k: 8 expert_width: 3 }",
+        "moe { experts: 8 top_k: 2 shared_width: 4 shared_gate: true dense_layers: [0, 2] }",
+        "moe { experts: 8 top_k: 4 groups: 4 top_groups: 2 scores: SIGMOID scaling: 2.5 }",
+        "moe { experts: 8 top_k: 2 selection_bias: true bias_rate: 0.1 }",
+        "moe { experts: 8 top_k: 2 auxiliary_loss: 0.01 auxiliary_scope: MICRO_BATCH z_loss: 1 "
+        "}"}) {
+    EXPECT_EQ(Validate(moe), absl::OkStatus()) << moe;
+  }
+}
+
+TEST(ExpertValidatorTest, NamesWhatCannot) {
+  const struct {
+    const char* moe;
+    const char* field;
+    const char* remedy;
+  } cases[] = {
+      {"", "experts is 0", "from 2 to 1024"},
+      {"experts: 2000 top_k: 2", "experts is 2000", "from 2 to 1024"},
+      {"experts: 4", "top_k is 0", "from 1 to the number of experts, 4"},
+      {"experts: 4 top_k: 5", "top_k is 5", "from 1 to the number of experts, 4"},
+      {"experts: 4 top_k: 2 expert_width: 1000000", "expert_width is 1000000", "from 0 to"},
+      {"experts: 4 top_k: 2 shared_gate: true", "shared_gate is true", "`shared_width`"},
+      {"experts: 4 top_k: 2 dense_layers: 3", "dense_layers[0] is 3", "from 0 to 2"},
+      {"experts: 4 top_k: 2 dense_layers: [1, 1]", "dense_layers[1] is 1", "once, in order"},
+      {"experts: 4 top_k: 2 dense_layers: [0, 1, 2]", "dense_layers is all 3", "leave out `moe`"},
+      {"experts: 4 top_k: 2 scores: 7", "scores is 7", "SOFTMAX or SIGMOID"},
+      {"experts: 4 top_k: 2 scaling: -1", "scaling is -1", "positive"},
+      {"experts: 4 top_k: 2 scaling: nan", "scaling is nan", "positive"},
+      {"experts: 4 top_k: 2 top_groups: 1", "top_groups is 1", "no `groups`"},
+      {"experts: 4 top_k: 2 groups: 3", "groups is 3", "divide the 4 experts"},
+      {"experts: 4 top_k: 2 groups: 2 top_groups: 3", "top_groups is 3", "from 1 to 2"},
+      {"experts: 4 top_k: 3 groups: 2 top_groups: 1", "top_k is 3", "more `top_groups`"},
+      {"experts: 4 top_k: 2 auxiliary_loss: -0.1", "auxiliary_loss is -0.1", "positive"},
+      {"experts: 4 top_k: 2 bias_rate: 0.1", "bias_rate is 0.1", "`selection_bias`"},
+      {"experts: 4 top_k: 2 selection_bias: true bias_rate: -1", "bias_rate is -1", "positive"},
+      {"experts: 4 top_k: 2 z_loss: inf", "z_loss is inf", "positive"},
+      {"experts: 4 top_k: 2 auxiliary_scope: SEQUENCE", "auxiliary_scope is SEQUENCE",
+       "no `auxiliary_loss`"},
+  };
+  for (const auto& [moe, field, remedy] : cases) {
+    const absl::Status status = Validate(absl::StrCat("moe { ", moe, " }"));
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << moe;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr(absl::StrCat("model.transformer.moe.", field)), HasSubstr(remedy)));
+  }
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,205 @@
+// Jobs whose layers are made of experts train as one process does, on every mesh and either road.
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/files/temp_folder.h"
+#include "gtest/gtest.h"
+#include "tests/equivalence/expected_traffic.h"
+#include "tests/equivalence/tensor_jobs.h"
+#include "tests/equivalence/training_jobs.h"
+#include "tests/equivalence/training_run.h"
+
+namespace muster {
+namespace {
+
+class ExpertTrainingTest : public ::testing::Test {
+ protected:
+  // Returns TensorJob with experts, in 8 steps of two micro-batches with clipping.
+  v1::JobSpec Job() {
+    v1::JobSpec spec = TensorJob(TensorShape::kExperts, folder_);
+    // Divided by two chunks of each of 2 or 3 context ranks.
+    spec.mutable_model()->mutable_transformer()->set_context(24);
+    spec.mutable_clipping()->set_by_global_norm(0.05);
+    spec.set_micro_batches(2);
+    spec.mutable_stop()->set_steps(8);
+    return spec;
+  }
+
+  const TempFolder folder_;
+};
+
+// A mesh, and a road.
+struct ExpertWay {
+  uint32_t tensor = 1;
+  uint32_t data = 1;
+  uint32_t context = 1;
+  uint32_t pipeline = 1;
+  uint32_t stage = 0;
+  bool by_all_reduce = true;
+  bool sequence = true;
+};
+
+std::string NameOfExpertWay(const ::testing::TestParamInfo<ExpertWay>& info) {
+  const ExpertWay& way = info.param;
+  return absl::StrCat("tensor", way.tensor, "_data", way.data, "_context", way.context, "_pipeline",
+                      way.pipeline, "_stage", way.stage, way.by_all_reduce ? "" : "_servers",
+                      way.sequence ? "" : "_whole_rows");
+}
+
+class EveryExpertMeshTest : public ExpertTrainingTest,
+                            public ::testing::WithParamInterface<ExpertWay> {
+ protected:
+  static v1::JobSpec Divided(v1::JobSpec spec) {
+    const ExpertWay& way = GetParam();
+    if (way.by_all_reduce) spec = ByAllReduce(spec);
+    spec = OnMesh(spec, way.tensor, way.data, way.stage);
+    if (!way.sequence) spec = WithoutSequence(spec);
+    if (way.context > 1) spec = InContext(spec, way.context);
+    return way.pipeline > 1 ? InPipeline(spec, way.pipeline,
+                                         way.stage == 0 ? v1::ParallelismSpec::ZERO_BUBBLE
+                                                        : v1::ParallelismSpec::ONE_F_ONE_B)
+                            : spec;
+  }
+  static TrainedValues Values(const v1::JobSpec& spec) {
+    return GetParam().by_all_reduce ? ValuesByAllReduce(spec) : ValuesOnServers(spec);
+  }
+};
+
+TEST_P(EveryExpertMeshTest, TrainsAsOneProcess) {
+  const v1::JobSpec spec = Job();
+  ExpectClose(Values(Divided(spec)), TrainLocally(spec), 1e-5);
+}
+
+TEST_P(EveryExpertMeshTest, GradientsAreThoseOfOneProcess) {
+  const v1::JobSpec spec = ForGradients(Job());
+  ExpectClose(Values(Divided(spec)), TrainLocally(spec), 1e-5);
+}
+
+TEST_P(EveryExpertMeshTest, BytesAreThosePredicted) {
+  v1::JobSpec spec = Job();
+  spec.mutable_stop()->set_steps(2);
+  ExpectPredictedTraffic(Divided(spec));
+}
+
+// Any two of the axes, stages of ZeRO and roads that may meet do.
+INSTANTIATE_TEST_SUITE_P(
+    ExpertTraining, EveryExpertMeshTest,
+    ::testing::Values(
+        ExpertWay{.data = 2}, ExpertWay{.data = 2, .by_all_reduce = false},
+        ExpertWay{.data = 4, .stage = 1}, ExpertWay{.data = 2, .stage = 3},
+        ExpertWay{.tensor = 2, .data = 2, .stage = 2},
+        ExpertWay{.tensor = 2, .context = 2, .stage = 3}, ExpertWay{.tensor = 4, .sequence = false},
+        ExpertWay{.data = 2, .context = 2, .stage = 1}, ExpertWay{.context = 3, .stage = 2},
+        ExpertWay{.data = 2, .pipeline = 2}, ExpertWay{.tensor = 2, .pipeline = 2, .stage = 0},
+        ExpertWay{.data = 2, .pipeline = 2, .stage = 1}, ExpertWay{.context = 2, .pipeline = 2},
+        ExpertWay{.tensor = 2, .data = 2, .by_all_reduce = false},
+        ExpertWay{.context = 2, .by_all_reduce = false},
+        ExpertWay{.data = 2, .stage = 3, .by_all_reduce = false},
+        ExpertWay{.pipeline = 2, .by_all_reduce = false}),
+    NameOfExpertWay);
+
+TEST_F(ExpertTrainingTest, StagesEndInTheSameBits) {
+  v1::JobSpec spec = ByAllReduce(Job());
+  spec.clear_micro_batches();
+  const TrainedValues whole = ValuesByAllReduce(OnMesh(spec, 1, 3));
+  for (const uint32_t stage : {1, 2, 3}) {
+    EXPECT_EQ(ValuesByAllReduce(OnMesh(spec, 1, 3, stage)).values, whole.values) << stage;
+  }
+}
+
+TEST_F(ExpertTrainingTest, RecomputedActivationsEndInTheSameBits) {
+  v1::JobSpec spec = OnMesh(ByAllReduce(Job()), 2, 2, 2);
+  const TrainedValues expected = ValuesByAllReduce(spec);
+  for (const auto recompute : {v1::ComputeSpec::SELECTIVE, v1::ComputeSpec::FULL}) {
+    spec.mutable_compute()->set_recompute(recompute);
+    EXPECT_EQ(ValuesByAllReduce(spec).values, expected.values) << recompute;
+    ExpectPredictedTraffic(spec);
+  }
+}
+
+// Every step moves each bias by its rate, whatever clips and steps the weights.
+TEST_F(ExpertTrainingTest, BiasesMoveByTheirRate) {
+  v1::JobSpec spec = Job();
+  spec.mutable_stop()->set_steps(3);
+  spec.mutable_clipping()->set_by_global_norm(1e-6);
+  spec.mutable_optimizer()->set_learning_rate(1e-9);
+  const std::map<std::string, std::vector<float>> values = TrainLocally(spec).values;
+  double moved = 0;
+  for (const auto& [name, bias] : values) {
+    if (!absl::EndsWith(name, "router.bias")) continue;
+    for (const float value : bias) {
+      const double steps = value / 0.01;
+      EXPECT_NEAR(steps, std::round(steps), 1e-3);
+      EXPECT_LE(std::abs(steps), 3.001);
+      moved += std::abs(steps);
+    }
+  }
+  EXPECT_GT(moved, 0);
+}
+
+TEST_F(ExpertTrainingTest, EvaluationsMoveNoBias) {
+  v1::JobSpec spec = Job();
+  spec.mutable_data()->set_holdout(0.2);
+  const TrainedValues expected = TrainLocally(spec);
+  spec.mutable_evaluation()->set_every_steps(1);
+  EXPECT_EQ(TrainLocally(spec).values, expected.values);
+}
+
+TEST_F(ExpertTrainingTest, FiftyStepsOfSgdStayTogether) {
+  v1::JobSpec spec = Job();
+  spec.clear_optimizer();
+  spec.mutable_optimizer()->set_name("sgd");
+  spec.mutable_optimizer()->set_learning_rate(0.05);
+  spec.clear_clipping();
+  spec.mutable_stop()->set_steps(50);
+  const TrainedValues expected = TrainLocally(spec);
+  const v1::JobSpec by_all_reduce = ByAllReduce(spec);
+  ExpectClose(ValuesByAllReduce(OnMesh(by_all_reduce, 1, 4, 1)), expected, 1e-5);
+  ExpectClose(ValuesByAllReduce(InContext(OnMesh(by_all_reduce, 2, 1), 2)), expected, 1e-5);
+  ExpectClose(ValuesOnServers(OnMesh(spec, 1, 2)), expected, 1e-5);
+}
+
+TEST_F(ExpertTrainingTest, EveryRouter) {
+  v1::JobSpec spec = Job();
+  v1::MoeSpec& moe = *spec.mutable_model()->mutable_transformer()->mutable_moe();
+  const auto expect_as_one_process = [&] {
+    ExpectClose(ValuesByAllReduce(OnMesh(ByAllReduce(spec), 2, 2, 1)), TrainLocally(spec), 1e-5);
+  };
+  moe.set_experts(6);
+  moe.set_top_k(3);
+  moe.set_scores(v1::MoeSpec::SIGMOID);
+  moe.set_scaling(2.5);
+  moe.set_groups(3);
+  moe.set_top_groups(2);
+  expect_as_one_process();
+  moe.clear_groups();
+  moe.clear_top_groups();
+  moe.clear_shared_gate();
+  moe.set_scores(v1::MoeSpec::SOFTMAX);
+  moe.clear_normalize();
+  expect_as_one_process();
+  moe.clear_shared_width();
+  moe.clear_auxiliary_loss();
+  moe.set_top_k(1);
+  moe.clear_dense_layers();
+  expect_as_one_process();
+}
+
+TEST_F(ExpertTrainingTest, EvaluationsAreThoseOfOneProcess) {
+  v1::JobSpec spec = ByAllReduce(Job());
+  spec.mutable_data()->set_holdout(0.2);
+  spec.mutable_evaluation()->set_every_steps(4);
+  v1::JobSpec one = spec;
+  one.set_workers(1);
+  const RunResult alone = TrainByAllReduce(one, {});
+  ASSERT_GT(alone.evaluated, 0u);
+  ASSERT_NO_FATAL_FAILURE(ExpectEvaluationsOf(alone, TrainByAllReduce(OnMesh(spec, 2, 2, 1), {})));
+}
+
+}  // namespace
+}  // namespace muster

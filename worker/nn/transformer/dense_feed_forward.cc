@@ -1,0 +1,82 @@
+#include "worker/nn/transformer/dense_feed_forward.h"
+
+#include "worker/nn/transformer/parallel_linear.h"
+
+namespace muster {
+
+DenseFeedForward::DenseFeedForward(const TransformerShape& shape, int64_t columns)
+    : shape_(shape), columns_(columns) {}
+
+Linear DenseFeedForward::Up(const ComputeContext& context) const {
+  return LinearOf(context, shape_.width, shape_.UpWidth(columns_));
+}
+
+Linear DenseFeedForward::Down(const ComputeContext& context) const {
+  return LinearOf(context, columns_, shape_.width);
+}
+
+void DenseFeedForward::MakeActivated(const ComputeContext& context, const LinearWeights& up,
+                                     const DenseArrays& arrays) const {
+  const Linear linear = Up(context);
+  const void* const in = AllRowsOf(context, shape_.width, arrays.in, arrays.gathered);
+  if (swiglu()) {
+    LinearForward(context.ops, linear, up, in, arrays.up);
+    Activate(context, arrays);
+  } else {
+    context.ops.LinearGelu(linear, {.x = in,
+                                    .weight = up.weight,
+                                    .bias = up.bias,
+                                    .before = arrays.up,
+                                    .after = arrays.activated});
+  }
+}
+
+void DenseFeedForward::Activate(const ComputeContext& context, const DenseArrays& arrays) const {
+  const int64_t N = context.rows.count();
+  if (swiglu()) {
+    context.ops.SwiGlu(context.type, N, columns_, arrays.up, arrays.activated);
+  } else {
+    context.ops.Gelu(context.type, N * columns_, arrays.up, arrays.activated);
+  }
+}
+
+void DenseFeedForward::MakeOut(const ComputeContext& context, const LinearWeights& down,
+                               const DenseArrays& arrays, void* out) const {
+  RowParallelLinear(context, Down(context), down, arrays.activated, out, arrays.gathered);
+}
+
+void DenseFeedForward::Backward(const ComputeContext& context, const LinearWeights& up,
+                                const LinearWeights& down, const DenseArrays& arrays,
+                                const DenseBackwardArrays& backward,
+                                const LayerGradients& up_gradients,
+                                const LayerGradients& down_gradients) const {
+  const void* const dout = AllRowsOf(context, shape_.width, backward.dout, arrays.gathered);
+  const Linear down_linear = Down(context);
+  BackwardWeightsAtOnce(context, down_linear, dout, arrays.activated, down_gradients);
+  if (swiglu()) {
+    context.ops.LinearBackwardInput(down_linear, dout, down.weight, backward.inner);
+    context.ops.SwiGluBackward(context.type, down_linear.rows, columns_, arrays.up, backward.inner,
+                               backward.dup);
+  } else {
+    context.ops.LinearGeluBackwardInput(
+        down_linear,
+        {.dy = dout, .weight = down.weight, .before = arrays.up, .dbefore = backward.dup});
+  }
+  const Linear up_linear = Up(context);
+  ColumnWeightsAtOnce(context, up_linear, backward.dup, arrays.in, arrays.gathered, up_gradients);
+  RowParallelLinearInput(context, up_linear, up.weight, backward.dup, backward.din,
+                         arrays.gathered);
+}
+
+void DenseFeedForward::BackwardWeights(const ComputeContext& context, const DenseArrays& arrays,
+                                       const void* dout, const void* dup,
+                                       const LayerGradients& up_gradients,
+                                       const LayerGradients& down_gradients) const {
+  LinearBackwardWeights(context, Down(context),
+                        AllRowsOf(context, shape_.width, dout, arrays.gathered), arrays.activated,
+                        down_gradients);
+  LinearBackwardWeights(context, Up(context), dup,
+                        AllRowsOf(context, shape_.width, arrays.in, arrays.gathered), up_gradients);
+}
+
+}  // namespace muster
