@@ -14,10 +14,10 @@ class JobSpec;
 
 // Floating-point operations of one step over the whole batch, of matrix products and attention; an
 // addition and a multiplication are two. With N parameters that are multiplied with (biases, norms
-// and looked-up rows are not; of experts those that a token goes to): 6 N per example, of which 2 N forward; of a transformer per token,
-// and 6 L C T for attention's causal half (Chowdhery et al., "PaLM", 2022, appendix B, whose 12 L C
-// T counts all of it). Where attention stays within documents, their mean length (DataSize) stands
-// for the T of attention.
+// and looked-up rows are not; of experts those that a token goes to): 6 N per example, of which 2 N
+// forward; of a transformer per token, and 6 L C T for attention's causal half (Chowdhery et al.,
+// "PaLM", 2022, appendix B, whose 12 L C T counts all of it). Where attention stays within
+// documents, their mean length (DataSize) stands for the T of attention.
 struct StepCosts {
   uint64_t multiplied = 0;
   // What a rate is counted in: tokens of a transformer's batch, or its examples.
