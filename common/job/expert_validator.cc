@@ -75,16 +75,9 @@ absl::Status ValidateExpertGroups(const MoeSpec& moe) {
 absl::Status ValidateRouterLosses(const MoeSpec& moe) {
   MUSTER_RETURN_IF_ERROR(NotNegativeOfExperts("auxiliary_loss", moe.auxiliary_loss()));
   MUSTER_RETURN_IF_ERROR(NotNegativeOfExperts("z_loss", moe.z_loss()));
-  if (!MoeSpec::Scope_IsValid(moe.auxiliary_scope())) {
-    return RefusedExperts("auxiliary_scope", static_cast<int>(moe.auxiliary_scope()),
-                          "it must be SEQUENCE or MICRO_BATCH");
-  }
-  if (moe.auxiliary_scope() == MoeSpec::SCOPE_UNSPECIFIED || moe.auxiliary_loss() > 0) {
-    return absl::OkStatus();
-  }
-  return RefusedExperts(
-      "auxiliary_scope", MoeSpec::Scope_Name(moe.auxiliary_scope()),
-      "but there is no `auxiliary_loss`; give its coefficient, or leave this out");
+  if (MoeSpec::Scope_IsValid(moe.auxiliary_scope())) return absl::OkStatus();
+  return RefusedExperts("auxiliary_scope", static_cast<int>(moe.auxiliary_scope()),
+                        "it must be SEQUENCE or MICRO_BATCH");
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ absl::Status Validate(const std::string& moe) {
 
 TEST(ExpertValidatorTest, TakesWhatCanBeComputed) {
   for (const char* moe :
-       {"", "moe { experts: 2 top_k: 1 }", "moe { experts: 8 top_k: 8 expert_width: 3 }",
+       {"", "moe { experts: 2 top_k: 1 }",
+        "moe { experts: 8 top_k: 8 expert_width: 3 auxiliary_scope: SEQUENCE }",
         "moe { experts: 8 top_k: 2 shared_width: 4 shared_gate: true dense_layers: [0, 2] }",
         "moe { experts: 8 top_k: 4 groups: 4 top_groups: 2 scores: SIGMOID scaling: 2.5 }",
         "moe { experts: 8 top_k: 2 selection_bias: true bias_rate: 0.1 }",
@@ -59,8 +60,7 @@ TEST(ExpertValidatorTest, NamesWhatCannot) {
       {"experts: 4 top_k: 2 bias_rate: 0.1", "bias_rate is 0.1", "`selection_bias`"},
       {"experts: 4 top_k: 2 selection_bias: true bias_rate: -1", "bias_rate is -1", "positive"},
       {"experts: 4 top_k: 2 z_loss: inf", "z_loss is inf", "positive"},
-      {"experts: 4 top_k: 2 auxiliary_scope: SEQUENCE", "auxiliary_scope is SEQUENCE",
-       "no `auxiliary_loss`"},
+      {"experts: 4 top_k: 2 auxiliary_scope: 9", "auxiliary_scope is 9", "SEQUENCE or MICRO_BATCH"},
   };
   for (const auto& [moe, field, remedy] : cases) {
     const absl::Status status = Validate(absl::StrCat("moe { ", moe, " }"));
