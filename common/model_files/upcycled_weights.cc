@@ -20,6 +20,9 @@ constexpr uint64_t kRouterSeed = 1;
 // That of a transformer's matrices.
 constexpr float kRouterDeviation = 0.02f;
 
+// Without it copies stay alike: the few that are chosen first are trained alone.
+constexpr float kUsualAuxiliaryLoss = 0.01f;
+
 constexpr absl::string_view kUp = ".up.weight";
 constexpr absl::string_view kDown = ".down.weight";
 constexpr absl::string_view kExperts = ".experts";
@@ -48,6 +51,7 @@ UpcycledWeights::UpcycledWeights(const Weights& weights, uint32_t experts, uint3
   moe.set_experts(experts);
   moe.set_top_k(top_k);
   moe.set_normalize(true);
+  moe.set_auxiliary_loss(kUsualAuxiliaryLoss);
   FillTransformerDefaults(spec_->vocabulary(), *spec_);
   for (const MusterTensor& tensor : weights.tensors()) {
     if (absl::EndsWith(tensor.name, kUp)) {

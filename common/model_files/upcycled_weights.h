@@ -15,7 +15,8 @@ namespace muster {
 // A dense model's weights with experts in all blocks, each a copy of the block's feed-forward layer
 // (Komatsuzaki et al., "Sparse Upcycling", 2023). Weights of a token's experts add up to 1, so the
 // model computes at first what the dense one does, whatever routers choose; these have the initial
-// values of a job with seed 1.
+// values of a job with seed 1. The specification has an auxiliary loss, so that all come to be
+// used.
 class UpcycledWeights final : public Weights {
  public:
   // `weights` outlive this object. InvalidArgument: the model has experts already, or biases, which

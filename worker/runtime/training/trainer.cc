@@ -232,8 +232,9 @@ void Trainer::DescribeStep(uint64_t clock, const StepSums& sums, StepReport& ste
   step.gradient_norm = state_.counters().gradient_norm;
   const RouterSums& routers = sums.router_sums;
   if (routers.tokens == 0) return;
-  step.auxiliary_loss = routers.auxiliary / routers.tokens;
-  step.z_loss = routers.z / routers.tokens;
+  // Where a job has such a loss, it is never 0.
+  if (routers.auxiliary > 0) step.auxiliary_loss = routers.auxiliary / routers.tokens;
+  if (routers.z > 0) step.z_loss = routers.z / routers.tokens;
   step.router_entropy = routers.entropy / routers.tokens;
   const auto loads = LoadRangeOf(sums.expert_loads, job_.model->description().experts);
   if (!loads.has_value()) return;
