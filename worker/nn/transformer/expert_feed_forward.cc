@@ -18,11 +18,7 @@ ComputeContext OwnRows(const ComputeContext& context) {
   return own;
 }
 
-// Returns a product of each row with the weights of a router or a gate.
-Linear ScoresOf(const ComputeContext& own, int64_t in, int64_t out) {
-  return LinearOf(own, in, out);
-}
-
+// Makes the products of each row with the weights of a router or a gate.
 void MakeScores(const ComputeContext& own, const Linear& linear, const void* x, const void* weight,
                 float* logits) {
   own.ops.LinearForward(
@@ -93,7 +89,7 @@ void ExpertFeedForward::Route(const ComputeContext& own, const BlockWeights& wei
                               const BlockActivations& activations) const {
   const ExpertActivations& experts = activations.experts;
   const RouterShape router = Router(own);
-  MakeScores(own, ScoresOf(own, shape_.width, experts_.experts), activations.norm2_out,
+  MakeScores(own, LinearOf(own, shape_.width, experts_.experts), activations.norm2_out,
              weights.experts.router, experts.logits);
   ExpertOps& ops = own.ops.experts();
   ops.Route(router, {.logits = experts.logits,
@@ -146,7 +142,7 @@ void ExpertFeedForward::Activate(const ComputeContext& own,
 
 void ExpertFeedForward::MakeGated(const ComputeContext& own, const BlockWeights& weights,
                                   const BlockActivations& activations) const {
-  MakeScores(own, ScoresOf(own, shape_.width, 1), activations.norm2_out,
+  MakeScores(own, LinearOf(own, shape_.width, 1), activations.norm2_out,
              weights.experts.shared_gate, activations.experts.gate_logits);
   shared_.MakeOut(own, weights.down, Shared(activations), activations.experts.shared);
 }
@@ -259,10 +255,10 @@ void ExpertFeedForward::BackwardRouterWeights(const ComputeContext& own,
                                               const BlockActivations& activations,
                                               const BlockProductGradients& products,
                                               const BlockGradients& gradients) const {
-  LinearBackwardWeights(own, ScoresOf(own, shape_.width, experts_.experts), products.router,
+  LinearBackwardWeights(own, LinearOf(own, shape_.width, experts_.experts), products.router,
                         activations.norm2_out, {.weight = gradients.experts.router});
   if (!experts_.shared_gate) return;
-  LinearBackwardWeights(own, ScoresOf(own, shape_.width, 1), products.shared_gate,
+  LinearBackwardWeights(own, LinearOf(own, shape_.width, 1), products.shared_gate,
                         activations.norm2_out, {.weight = gradients.experts.shared_gate});
 }
 
@@ -323,12 +319,12 @@ void ExpertFeedForward::Backward(const ComputeContext& context, const BlockWeigh
                           scratch.expert_rows);
   CombineArrays combined = {
       .rows = scratch.expert_rows, .places = experts.rows.places, .out = products.proj};
-  own.ops.LinearBackwardInput(ScoresOf(own, shape_.width, experts_.experts), products.router,
+  own.ops.LinearBackwardInput(LinearOf(own, shape_.width, experts_.experts), products.router,
                               weights.experts.router, scratch.inner);
   combined.bases[0] = scratch.inner;
   if (experts_.shared_width > 0) combined.bases[1] = scratch.shared_gradient;
   if (experts_.shared_gate) {
-    own.ops.LinearBackwardInput(ScoresOf(own, shape_.width, 1), products.shared_gate,
+    own.ops.LinearBackwardInput(LinearOf(own, shape_.width, 1), products.shared_gate,
                                 weights.experts.shared_gate, products.proj);
     combined.bases[2] = products.proj;
   }
