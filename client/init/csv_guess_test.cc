@@ -196,7 +196,7 @@ TEST(CsvGuessTest, LabelsAreWhatTrainingTakes) {
     EXPECT_TRUE(found->label_is_number);
     EXPECT_EQ(found->classes, 0);
   }
-  // What is no number to training is none of a numeric column.
+  // A column is not numeric if training would not take its values as numbers.
   const auto guess = GuessCsv(Table("h,b,y", {"0x1F,1e39,0", "0x2,2,1"}));
   EXPECT_THAT(guess->categorical, ElementsAre("h", "b"));
   EXPECT_EQ(guess->texts_among_numbers.at("b"), 2);

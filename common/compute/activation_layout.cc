@@ -88,7 +88,7 @@ void Walk::TakeExperts(uint64_t layer, BlockActivations& block) {
   const bool training = r.pass == Pass::kTraining;
   const bool keeps_products = training && r.recompute != Recompute::kFull;
   const bool keeps_inputs = training && (r.recompute == Recompute::kNone || r.split_backward);
-  // What gradients of weights are made of later.
+  // Gradients of weights are made of these later.
   const bool keeps_routes = keeps_products || (training && r.split_backward);
   const auto take = [&](bool own, uint64_t elements, auto*& array) {
     if (own ? has_experts : first) Take(elements, own ? bytes_.kept : bytes_.shared, array);

@@ -261,7 +261,7 @@ TEST_P(OpsContractTest, GathersAndCombinesRows) {
     void* const out = Room(type(), N * C);
     ops().experts().CombineRows(shape, {.rows = Put(of_experts), .places = places, .out = out});
     Expect(out, sums, {.absolute = 1e-6}, "combined");
-    // With summands, over one of which the result lies.
+    // There are first summands, over one of which the result lies.
     HostExpertOps().CombineRows(shape, {.rows = of_experts.data(),
                                         .places = order.places.data(),
                                         .bases = {first.data(), nullptr, last.data()},

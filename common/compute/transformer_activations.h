@@ -61,7 +61,7 @@ struct ExpertActivations {
   float* counts = nullptr;    // [runs, E]; null: choices are not counted
   void* up = nullptr;         // T [R, U'], before the activation function
   void* activated = nullptr;  // T [R, F'], weighted
-  // With a gate of the shared expert: its logits, and what it multiplies.
+  // The logits of the shared expert's gate and what it multiplies; null without a gate.
   float* gate_logits = nullptr;  // [n]
   void* shared = nullptr;        // T [n, C]
 };
@@ -92,7 +92,7 @@ struct BlockProductGradients {
   void* proj = nullptr;  // [n, C]
   void* up = nullptr;    // [N, U]
   void* down = nullptr;  // [n, C]; made by the unit after the block
-  // Of experts: with regard to `up`, the router's logits and those of the shared expert's gate.
+  // A block of experts has these of `up`, the router's logits and the shared expert's gate.
   void* expert_up = nullptr;    // [R, U']
   void* router = nullptr;       // [n, E]
   void* shared_gate = nullptr;  // [n]

@@ -18,14 +18,14 @@ using Spec = v1::TransformerSpec;
 
 constexpr char kAuxiliary[] = "router_aux_loss_coef";
 
-// What a family's configuration has where keys are left out.
+// A family's configuration has these where keys are left out.
 struct LeftOut {
   bool normalize;
   double auxiliary;
 };
 
 LeftOut LeftOutBy(Family family) {
-  // Of Mixtral there is no such key.
+  // Mixtral has no key for the first.
   if (family == Family::kMixtral) return {true, 0.001};
   if (family == Family::kOlmoe) return {false, 0.01};
   if (family == Family::kDeepseekV3) return {true, 0};
@@ -121,7 +121,7 @@ void ReadDeepseek(ConfigFields& fields, v1::MoeSpec& moe) {
   } else {
     moe.set_shared_width(static_cast<uint32_t>(shared));
   }
-  // Of each sequence and each layer, as Muster's.
+  // It is the loss of each sequence and layer, as Muster's is.
   moe.set_auxiliary_loss(static_cast<float>(fields.NotNegative("aux_loss_alpha", 0)));
   moe.set_auxiliary_scope(fields.Flag("seq_aux", true) ? v1::MoeSpec::SEQUENCE
                                                        : v1::MoeSpec::MICRO_BATCH);
@@ -142,7 +142,7 @@ void ReadExperts(Family family, ConfigFields& fields, Spec& spec) {
                     fields.Flag("norm_topk_prob", left_out.normalize));
   moe.set_scaling(1);
   ReadDenseLayers(family, fields, spec);
-  // How a forward pass is called, and noise of training.
+  // They say how a forward pass is called, and what noise training has.
   fields.Ignore({"output_router_logits", "router_jitter_noise"});
   if (family == Family::kDeepseekV3) return ReadDeepseek(fields, moe);
   if (family == Family::kQwen2Moe) {
@@ -152,7 +152,7 @@ void ReadExperts(Family family, ConfigFields& fields, Spec& spec) {
   const double auxiliary = fields.NotNegative(kAuxiliary, left_out.auxiliary);
   if (!fields.status().ok()) return;
   moe.set_auxiliary_loss(static_cast<float>(auxiliary * AuxiliaryFactor(spec)));
-  // Of all tokens of a forward pass.
+  // The loss is that of all tokens of a forward pass.
   moe.set_auxiliary_scope(v1::MoeSpec::MICRO_BATCH);
 }
 

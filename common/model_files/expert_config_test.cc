@@ -108,7 +108,7 @@ TEST(ExpertConfigTest, ReadsWhatFilesSay) {
     json["router_aux_loss_coef"] = 0;
     EXPECT_TRUE(Read(family, json).normalize());
     EXPECT_EQ(Read(family, json).auxiliary_loss(), 0);
-    // As some versions write it.
+    // Some versions write it so.
     json.erase("num_experts");
     json["num_local_experts"] = 16;
     EXPECT_EQ(Read(family, json).experts(), 16u);

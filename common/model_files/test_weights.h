@@ -16,9 +16,9 @@ namespace muster {
 // Complete specifications of small transformers.
 v1::TransformerSpec SmallGpt2();
 v1::TransformerSpec SmallLlama();
-// With 3 experts, 2 of them for a token.
+// Has 3 experts, 2 of them for a token.
 v1::TransformerSpec SmallMixtral();
-// With a dense layer among those with experts, and a shared expert.
+// Has a dense layer among those with experts, and a shared expert.
 v1::TransformerSpec SmallQwen2Moe();
 
 // Weights in memory, each with a different value.

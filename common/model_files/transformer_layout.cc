@@ -191,7 +191,7 @@ Differences FromLlama(const Spec& spec) {
 // Returns the family of a transformer with experts.
 absl::StatusOr<HuggingFaceFamily> ExpertFamilyOf(const Spec& spec) {
   const v1::MoeSpec& moe = spec.moe();
-  // How both families route.
+  // Both families route so.
   Differences mixtral = FromLlama(spec);
   mixtral.Field("moe.scores", v1::MoeSpec::Scores_Name(moe.scores()), "SOFTMAX");
   mixtral.Flag("moe.selection_bias", moe.selection_bias(), false);

@@ -31,12 +31,12 @@ enum class HuggingFaceFamily {
   kDeepseekV3,
 };
 
-// How files hold a layer's experts. Apart, as they are published: each expert has matrices of its
-// own, gate and up [F, C] and down [C, F], where C is the model's width and F an expert's. Fused,
-// as newer programs hold them in memory: gate_up_proj [E, 2 F, C], gate before up in each of the E
-// experts, and down_proj [E, C, F]. In Muster, experts' matrices are rows of one matrix in the
-// order of fused ones. Files of other families have fused matrices [E, C, 2 F] and [E, F, C]; not
-// both of those can have the shapes expected here.
+// Files hold a layer's experts in one of two ways. Apart, as they are published: each expert has
+// matrices of its own, gate and up [F, C] and down [C, F], where C is the model's width and F an
+// expert's. Fused, as newer programs hold them in memory: gate_up_proj [E, 2 F, C], gate before up
+// in each of the E experts, and down_proj [E, C, F]. In Muster, experts' matrices are rows of one
+// matrix in the order of fused ones. Files of other families have fused matrices [E, C, 2 F] and
+// [E, F, C]; not both of those can have the shapes expected here.
 enum class ExpertFiles { kApart, kFused };
 
 // A tensor of a Hugging Face file, and the place of its numbers in Muster's tensor.

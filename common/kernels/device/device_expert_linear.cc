@@ -1,9 +1,10 @@
 // Products of experts' rows, a tile of the result by each block.
 //
-// Of rows (forward, and the gradient of the input) a tile lies within one expert: R rows make at
+// A tile of rows (forward, and the gradient of the input) lies within one expert: R rows make at
 // most R / kSide + E of them. That many blocks are launched, since the host does not know the
 // experts' numbers of rows; each finds its tile in the offsets, and those beyond the last do
-// nothing. Of weights, a block has a tile of one expert's matrix, whose depth is the expert's rows.
+// nothing. For weights, a block has a tile of one expert's matrix, whose depth is the expert's
+// rows.
 //
 // Two kinds of blocks: by mma in 16 bits, where rows are whole 16 bytes, with a copy of the next
 // part of the depth under way while one is multiplied; or by f32 instructions, for every shape.
@@ -17,7 +18,7 @@
 namespace muster {
 namespace {
 
-// How a factor is stored: as the product takes it, or transposed.
+// A factor is stored as the product takes it, or transposed.
 enum class Stored { kPlain, kTransposed };
 
 // Rows of one expert.
@@ -153,14 +154,14 @@ struct FmaWeightsKernel {
 
 // ---- Tensor cores.
 
-// Of a square of kSide rows and columns, each warp has 16-row strips of 64 columns: kSide / 64
+// Each warp of a square of kSide rows and columns has 16-row strips of 64 columns: kSide / 64
 // strips, 64 rows apart.
 template <int kSide>
 struct TensorSquare {
   static constexpr int kStrips = kSide / 64;
   static constexpr int kThreads = 128 * kStrips;
   static constexpr int kTiles = 8;
-  // Of a step; a stage holds such a part of both factors.
+  // The depth of a step; a stage holds such a part of both factors.
   static constexpr int kDepth = 32;
   static constexpr size_t kFactorBytes = kTileBytes<kSide, kDepth> > kTileBytes<kDepth, kSide>
                                              ? kTileBytes<kSide, kDepth>
@@ -172,7 +173,7 @@ struct TensorSquare {
   MUSTER_DEVICE static int Row(int strip) { return strip * 64 + WarpIndex() % 4 * 16; }
   MUSTER_DEVICE static int Column() { return WarpIndex() / 4 * 64; }
 
-  // As AddFmaProduct.
+  // Does what AddFmaProduct does.
   template <Stored kLeft, Stored kRight, typename T>
   MUSTER_DEVICE void Product(const T* left, int64_t left_stride, int64_t row0, int64_t left_rows,
                              const T* right, int64_t right_stride, int64_t column0,
@@ -258,7 +259,7 @@ struct TensorSquare {
   MUSTER_DEVICE static T* Tile(int stage, int factor) {
     return reinterpret_cast<T*>(SharedMemory() + (2 * stage + factor) * kFactorBytes);
   }
-  // What is left of an extent, as far as a tile may reach.
+  // Returns what is left of an extent, as far as a tile may reach.
   MUSTER_DEVICE static int Bounded(int64_t left) {
     return static_cast<int>(left < 0 ? 0 : Min64(left, kSide));
   }

@@ -21,7 +21,7 @@ struct GatherOp {
     const Place place = PlaceOf(i, width);
     const int64_t token = PlaceOf(assignments[place.row], top_k).row;
     const T* const from = x + token * width + place.column;
-    // Of 16 bytes at most.
+    // Packs have 16 bytes at most.
     constexpr int kStep = N * sizeof(T) > 16 ? 16 / sizeof(T) : N;
 #pragma unroll
     for (int j = 0; j < N; j += kStep) StorePack<kStep>(LoadPack<kStep>(from + j), rows + i + j);

@@ -40,7 +40,7 @@ constexpr int64_t DeviceNormBackwardScratch(int64_t rows, int64_t width) {
   return kNormRuns.MostRuns(rows) * 2 * width;
 }
 
-// Of DeviceRouteBackward: a warp of a block takes at least a token.
+// In DeviceRouteBackward a warp of a block takes at least a token.
 inline constexpr RowRuns kRouterRuns = {.most = 512, .fewest_rows = 8};
 // Floats of its scratch, four doubles a run; none is used without sums.
 constexpr int64_t DeviceRouteBackwardScratch(int64_t tokens) {

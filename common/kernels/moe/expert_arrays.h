@@ -63,7 +63,7 @@ struct RouterSums {
   double tokens = 0;
 };
 
-// What moves the biases by which experts are chosen, against their loads.
+// These move the biases by which experts are chosen, against their loads.
 struct LoadDirectionArrays {
   int64_t runs = 0;
   const float* counts = nullptr;  // [runs, E]

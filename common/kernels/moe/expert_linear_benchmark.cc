@@ -30,7 +30,7 @@ Offsets EvenOffsets() {
   return offsets;
 }
 
-// Of tokens that each choose two of the experts by chance.
+// Returns the offsets of tokens that each choose two of the experts by chance.
 Offsets RandomOffsets(uint32_t seed) {
   std::mt19937 random(seed);
   Offsets offsets = {};

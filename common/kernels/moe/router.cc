@@ -65,7 +65,7 @@ class TokenScores {
       scores_.swap(softmax_);
       return;
     }
-    // By e^-|x|, which is at most 1: 1 - s without cancellation, and no infinity.
+    // Made of e^-|x|, at most 1, 1 - s does not cancel, and nothing is infinite.
     const int64_t E = shape_.experts;
     for (int64_t e = 0; e < E; ++e) scores_[e] = -std::abs(logits[e]);
     ActiveVectorKernels().exp(E, scores_.data(), others_.data());
@@ -247,7 +247,7 @@ class TokenBackward {
     for (int64_t e = 0; e < E; ++e) loss += counts[e] / chosen * shares_[e];
     const float factor = arrays_.auxiliary * static_cast<float>(E);
     sums.auxiliary += static_cast<double>(factor * loss);
-    // Of softmax the shares are s; of others, s over their sum, which takes `loss` from each.
+    // Shares of softmax are s; those of others s over their sum, which takes `loss` from each.
     const float mean = shape_.scores == RouterShape::Scores::kSoftmax ? 0 : loss;
     for (int64_t e = 0; e < E; ++e) {
       gradients_[e] += scale_ * factor / total * (counts[e] / chosen - mean);

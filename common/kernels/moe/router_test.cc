@@ -161,7 +161,7 @@ TEST(RouterTest, OfEqualOnesTheLowerIndexWins) {
   for (const Scores scores : {Scores::kSoftmax, Scores::kSigmoid}) {
     EXPECT_EQ(Choose({.top_k = 3, .scores = scores}, {1, 1, 1, 1, 1}), (Indices{0, 1, 2}));
     EXPECT_EQ(Choose({.top_k = 3, .scores = scores}, {0, 2, 1, 2, 1}), (Indices{1, 3, 2}));
-    // Of 20 experts, where vectors and their rest must agree.
+    // There are 20 experts, so that vectors and their rest must agree.
     EXPECT_EQ(Choose({.top_k = 2, .scores = scores}, std::vector<float>(20, -1)), (Indices{0, 1}));
     // A score of 0 is +0, also where its bias is -0.
     EXPECT_EQ(Choose({.top_k = 2, .scores = scores}, {-1e4f, -1e4f, 0}, {-0.0f, 0, -9}),
@@ -244,7 +244,7 @@ TEST(RouterTest, CountsTokensThatHaveALabel) {
   EXPECT_EQ(counts, (std::vector<float>{1, 1, 0, 2, 3, 3, 1, 0, 1}));
 }
 
-// What a router's backward is the gradient of: the weights times `dweights` and, `scale` times,
+// A router's backward is the gradient of this: the weights times `dweights` and, `scale` times,
 // both losses; the latter also into `sums`.
 struct Losses {
   const RouterShape& shape;

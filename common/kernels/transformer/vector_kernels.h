@@ -59,7 +59,7 @@ struct TypedVectorKernels {
   void (*swiglu)(int64_t rows, int64_t F, const T* gate_up, T* y);
   void (*swiglu_backward)(int64_t rows, int64_t F, const T* gate_up, const T* dy, T* d_gate_up);
 
-  // Of rows of experts (common/kernels/moe/expert_arrays.h); weights and dweights by assignment.
+  // These take rows of experts (common/kernels/moe/expert_arrays.h), and weights by assignment.
   void (*weighted_gelu)(int64_t rows, int64_t F, const int32_t* assignments, const float* weights,
                         const T* x, T* y);
   void (*weighted_gelu_backward)(int64_t rows, int64_t F, const int32_t* assignments,

@@ -139,7 +139,7 @@ absl::Status RankCalls::TakeServedBlocks() {
         block.elements() * SizeOf(as_wire ? wire_ : types[block.pieces[0].tensor]);
     pulled_[block.unit][block.partition] += bytes;
     pulled_bytes_[block.unit] += bytes;
-    // What is pushed as f32 counts as more elements of the wire's type.
+    // Elements that are pushed as f32 count as more of the wire's type.
     const DType pushed = block.sign_rate > 0 ? DType::kF32 : wire_;
     if (block.repeated) continue;
     pushed_elements_[block.unit] += block.elements() * SizeOf(pushed) / SizeOf(wire_);

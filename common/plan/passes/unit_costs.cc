@@ -44,7 +44,7 @@ void AddTransformer(const v1::JobSpec& spec, const TransformerSize& size,
   const double attention = 2 * C * T;
   ActivationRequest request = ActivationRequestOf(size, sequences, spec.compute());
   request.split_backward = ShapeOfStages(spec).order == StageOrder::kZeroBubble;
-  // Of a dense block, and of one of experts.
+  // The bytes that a dense block keeps, and those of a block of experts.
   absl::optional<double> kept[2];
   units.front().operations = {tokens * C, 0, tokens * C};
   for (uint64_t l = 0; l < size.layers; ++l) {

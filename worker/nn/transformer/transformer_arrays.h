@@ -42,7 +42,7 @@ struct LinearWeights {
   const void* bias = nullptr;    // [out], of the type that OpsTraits::bias says; null: none
 };
 
-// Of a block of experts, T.
+// The weights of a block of experts, T.
 struct ExpertWeights {
   const void* router = nullptr;  // [E, C]
   // f32 [E]; null: none.

@@ -29,7 +29,8 @@ struct BlockTensors {
   // the shared expert's, shared.up.weight and shared.down.weight, if there is one.
   LayerTensors up;
   LayerTensors down;  // down.weight [C, F]
-  // Of a block of experts. Rows of one expert, which are as those of up and down, then the next's.
+  // A block of experts has these. Rows of one expert, like those of up and down, precede the
+  // next's.
   int router = kNoTensor;       // router.weight [E, C]
   int router_bias = kNoTensor;  // router.bias [E]: TensorSpec::sign_rate moves it
   int expert_up = kNoTensor;    // experts.up.weight [E F', C], or [2 E F', C]

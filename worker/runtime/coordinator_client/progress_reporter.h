@@ -53,7 +53,7 @@ struct StepReport {
   absl::optional<double> learning_rate;
   absl::optional<double> gradient_norm;
   absl::optional<double> loss_scale;
-  // Of models with experts: means over the task's own tokens and blocks, and the tokens of the
+  // Models with experts have means over the task's own tokens and blocks, and the tokens of the
   // least and the most loaded expert of these over the mean of its block's.
   absl::optional<double> auxiliary_loss;
   absl::optional<double> z_loss;

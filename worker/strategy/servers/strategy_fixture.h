@@ -274,7 +274,7 @@ class StrategyFixture {
   const int units_;
   v1::JobSpec spec_;
   float max_norm_ = 0;
-  // Of the first unit's tensor.
+  // The first unit's tensor has this one.
   float sign_rate_ = 0;
   bool withdrawn_ = false;
   const RealClock clock_;
