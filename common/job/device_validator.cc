@@ -44,11 +44,6 @@ std::vector<Refusal> Resident(const v1::JobSpec& spec) {
   const v1::UpdateSpec& update = spec.update();
   const v1::ZeroSpec& zero = spec.parallelism().zero();
   return {
-      {spec.model().transformer().moe().selection_bias(), "model.transformer.moe.selection_bias",
-       "true",
-       "but compute.device is CUDA with update.dense ALL_REDUCE, and only processors and servers "
-       "move biases by signs in this version: take auxiliary_loss, parameter servers, or "
-       "compute.device CPU"},
       {optimizer != "adam" && optimizer != "adamw", "optimizer.name",
        absl::StrCat("\"", optimizer, "\""),
        "but compute.device is CUDA with update.dense ALL_REDUCE, where devices step the parameters "
@@ -84,6 +79,11 @@ absl::Status ValidateDevice(const v1::JobSpec& spec) {
   if (!spec.model().has_transformer()) {
     return Invalid("compute.device", "CUDA",
                    "but only model.transformer computes on devices; leave it out");
+  }
+  if (spec.model().transformer().moe().selection_bias()) {
+    return Invalid("model.transformer.moe.selection_bias", "true",
+                   "but compute.device is CUDA, and only processors move biases by signs in this "
+                   "version: take auxiliary_loss, or compute.device CPU");
   }
   for (const Refusal& refusal : TrainsByAllReduce(spec) ? Resident(spec) : OnServers(spec)) {
     if (refusal.applies) return Invalid(refusal.field, refusal.value, refusal.reason);

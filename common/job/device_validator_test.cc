@@ -23,6 +23,14 @@ v1::ParallelismSpec& OnDevicesWithServers(v1::JobSpec& spec) {
   return *spec.mutable_parallelism();
 }
 
+void WithSelectionBias(v1::JobSpec& spec, v1::UpdateSpec::Road dense) {
+  OnDevices(spec, dense);
+  v1::MoeSpec& moe = *spec.mutable_model()->mutable_transformer()->mutable_moe();
+  moe.set_experts(4);
+  moe.set_top_k(2);
+  moe.set_selection_bias(true);
+}
+
 class BadDeviceTest : public ::testing::TestWithParam<BadJob> {};
 
 TEST_P(BadDeviceTest, IsRefusedByName) { ExpectRefused(GetParam()); }
@@ -44,6 +52,12 @@ INSTANTIATE_TEST_SUITE_P(
                  s.mutable_optimizer()->set_name("sgd");
                },
                AllOf(HasSubstr("optimizer.name is \"sgd\""), HasSubstr("adam and adamw"))},
+        BadJob{"SelectionBias",
+               [](v1::JobSpec& s) { WithSelectionBias(s, v1::UpdateSpec::ALL_REDUCE); },
+               AllOf(HasSubstr("moe.selection_bias is true"), HasSubstr("auxiliary_loss"))},
+        BadJob{"SelectionBiasOnServers",
+               [](v1::JobSpec& s) { WithSelectionBias(s, v1::UpdateSpec::PARAMETER_SERVER); },
+               HasSubstr("moe.selection_bias is true; but compute.device is CUDA")},
         BadJob{"OneOrder",
                [](v1::JobSpec& s) {
                  OnDevices(s);

@@ -70,5 +70,30 @@ TEST(ExpertValidatorTest, NamesWhatCannot) {
   }
 }
 
+absl::Status ValidateUpdates(bool bias, const std::string& update) {
+  v1::JobSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      absl::StrCat("model { transformer { moe { experts: 4 top_k: 2 selection_bias: ",
+                   bias ? "true" : "false", " } } } update { ", update, " }"),
+      &spec));
+  return ValidateExpertUpdates(spec);
+}
+
+TEST(ExpertValidatorTest, BiasesMoveByTheLoadsOfAStep) {
+  const std::string servers = "dense: PARAMETER_SERVER sparse: PARAMETER_SERVER ";
+  const std::string all_reduce = "dense: ALL_REDUCE sparse: ALL_REDUCE ";
+  EXPECT_EQ(ValidateUpdates(true, servers), absl::OkStatus());
+  EXPECT_EQ(ValidateUpdates(true, servers + "wire: BF16"), absl::OkStatus());
+  EXPECT_EQ(ValidateUpdates(true, all_reduce), absl::OkStatus());
+  for (const char* bound : {"staleness_bound: 2", "staleness_bound: -1"}) {
+    EXPECT_EQ(ValidateUpdates(false, servers + bound), absl::OkStatus());
+    EXPECT_THAT(std::string(ValidateUpdates(true, servers + bound).message()),
+                AllOf(HasSubstr("moe.selection_bias is true"), HasSubstr("set it to 0")));
+  }
+  EXPECT_EQ(ValidateUpdates(false, all_reduce + "wire: BF16"), absl::OkStatus());
+  EXPECT_THAT(std::string(ValidateUpdates(true, all_reduce + "wire: BF16").message()),
+              AllOf(HasSubstr("moe.selection_bias is true"), HasSubstr("travel as BF16")));
+}
+
 }  // namespace
 }  // namespace muster
