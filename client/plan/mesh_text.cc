@@ -48,14 +48,16 @@ std::string Groups(const Mesh& mesh, Axes axes) {
 
 std::string MeshText(const v1::JobSpec& spec) {
   const Mesh mesh = MeshOf(spec);
-  if (mesh.size(kModelAxes) == 1) return "";
+  if (mesh.size(kModelAxes) == 1 && mesh.size(kExpertAxes) == 1) return "";
   std::vector<NamedAxes> named;
   for (const NamedAxes& axes : JobAxes()) {
     if (mesh.size(axes.axes) > 1) named.push_back(axes);
   }
-  const std::string sizes = absl::StrJoin(named, " x ", [&](std::string* out, const auto& axes) {
-    absl::StrAppend(out, axes.name, " ", mesh.size(axes.axes));
-  });
+  std::vector<std::string> factors;
+  for (const auto& [name, axes] : named) {
+    if (!(axes == kExpertAxes)) factors.push_back(absl::StrCat(name, " ", mesh.size(axes)));
+  }
+  const std::string sizes = absl::StrJoin(factors, " x ");
   std::vector<std::vector<std::string>> slots = {{"slot"}};
   for (const NamedAxes& axes : named) slots[0].emplace_back(axes.name);
   for (int slot = 0; slot < std::min(mesh.world_size(), kMostSlots); ++slot) {

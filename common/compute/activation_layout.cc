@@ -93,7 +93,7 @@ void Walk::TakeExperts(uint64_t layer, BlockActivations& block) {
   const auto take = [&](bool own, uint64_t elements, auto*& array) {
     if (own ? has_experts : first) Take(elements, own ? bytes_.kept : bytes_.shared, array);
   };
-  const uint64_t n = r.own_rows(), R = r.expert_rows();
+  const uint64_t n = r.own_rows(), R = r.expert_rows(), M = r.hosted_rows();
   ExpertActivations& experts = block.experts;
   take(keeps_products, n * of.E, experts.logits);
   take(keeps_routes, R, experts.weights);
@@ -102,8 +102,15 @@ void Walk::TakeExperts(uint64_t layer, BlockActivations& block) {
   take(keeps_routes, R, experts.rows.assignments);
   take(keeps_routes, R, experts.rows.places);
   if (training && r.count_runs > 0) take(true, r.count_runs * of.E, experts.counts);
-  take(keeps_products, R * of.U, experts.up);
-  take(keeps_inputs, R * of.F, experts.activated);
+  take(keeps_products, M * of.U, experts.up);
+  take(keeps_inputs, M * of.F, experts.activated);
+  if (r.expert_ranks > 1) {
+    // Recomputation sends rows again, but no counts.
+    take(training, r.expert_ranks * of.E, experts.rank_counts);
+    take(keeps_products, M * r.C, experts.hosted.x);
+    take(keeps_products, M, experts.hosted.weights);
+    take(keeps_products, of.E / r.expert_ranks + 1, experts.hosted.offsets);
+  }
   if (!of.shared_gate) return;
   take(keeps_products, n, experts.gate_logits);
   take(keeps_routes, n * r.C, experts.shared);
@@ -117,7 +124,7 @@ void Walk::TakeProductGradients(uint64_t layer, BlockProductGradients& gradients
   Take(r.N * r.UpOf(layer), bytes_.kept, gradients.up);
   Take(n * r.C, bytes_.kept, gradients.down);
   if (!r.experts.IsExpertBlock(layer)) return;
-  Take(r.expert_rows() * r.experts.U, bytes_.kept, gradients.expert_up);
+  Take(r.hosted_rows() * r.experts.U, bytes_.kept, gradients.expert_up);
   Take(n * r.experts.E, bytes_.kept, gradients.router);
   if (r.experts.shared_gate) Take(n, bytes_.kept, gradients.shared_gate);
 }
@@ -213,14 +220,24 @@ TransformerArrays Walk::TakeAll() {
         TakeBytes(r.tensor_ranks * n * r.C * sizeof(float), bytes_.scratch));
   }
   const ExpertExtents& experts = r.experts;
-  const uint64_t R = r.expert_rows();
+  const uint64_t R = r.expert_rows(), M = r.hosted_rows();
   if (experts.E > 0) Take(R * r.C, bytes_.scratch, arrays.scratch.expert_rows);
+  if (r.expert_ranks > 1) {
+    Take(R * r.C, bytes_.scratch, arrays.scratch.returned_rows);
+    Take(R, bytes_.scratch, arrays.scratch.row_weights);
+    Take(M * r.C, bytes_.scratch, arrays.scratch.hosted_rows);
+    Take(M, bytes_.scratch, arrays.scratch.hosted_numbers);
+  }
   if (r.pass == Pass::kEvaluation) return arrays;
-  Take(std::max({r.N * std::max(r.widest_activated(), r.A), n * r.C, R * experts.F}),
+  if (r.expert_ranks > 1) {
+    Take(R, bytes_.scratch, arrays.scratch.row_dweights);
+    Take(M, bytes_.scratch, arrays.scratch.hosted_dweights);
+  }
+  Take(std::max({r.N * std::max(r.widest_activated(), r.A), n * r.C, M * experts.F}),
        bytes_.scratch, arrays.scratch.inner);
   void* wide = nullptr;
   if (!r.split_backward) {
-    Take(std::max(r.N * std::max(r.Q, r.widest_up()), R * experts.U), bytes_.scratch, wide);
+    Take(std::max(r.N * std::max(r.Q, r.widest_up()), M * experts.U), bytes_.scratch, wide);
   }
   Take(n * r.C, bytes_.scratch, arrays.stream_gradient);
   BlockScratch& scratch = arrays.scratch;

@@ -7,6 +7,7 @@
 
 #include "common/base/pass.h"
 #include "common/base/round_up.h"
+#include "common/compute/expert_dispatch.h"
 #include "common/compute/expert_extents.h"
 #include "common/compute/transformer_activations.h"
 #include "common/device/arena_plan.h"
@@ -81,6 +82,8 @@ struct ActivationRequest {
   // c, and what these ranks do to attend.
   uint64_t context_ranks = 1;
   ContextExchange context_exchange = ContextExchange::kRing;
+  // e.
+  uint64_t expert_ranks = 1;
 
   // Returns true if context ranks share out heads to attend.
   bool divides_heads() const {
@@ -96,6 +99,10 @@ struct ActivationRequest {
   uint64_t own_rows() const { return sequence_parallel ? CeilDivide(N, tensor_ranks) : N; }
   // R.
   uint64_t expert_rows() const { return own_rows() * experts.k; }
+  // R, or with expert ranks M.
+  uint64_t hosted_rows() const {
+    return expert_ranks == 1 ? expert_rows() : MostHostedRows(static_cast<int64_t>(expert_rows()));
+  }
   bool has_dense_blocks() const { return experts.E == 0 || !experts.dense_layers.empty(); }
   // Columns of a block's `up` and `activated`.
   uint64_t UpOf(uint64_t layer) const {

@@ -50,15 +50,27 @@ struct ContextArrays {
   void* head_gradients = nullptr;
 };
 
+// The rows that a rank takes for its experts, where ranks share these out: those of the first round
+// (ExpertDispatch), M at most, of the E / e experts that are the rank's.
+struct HostedRows {
+  void* x = nullptr;           // T [M, C], in order of expert
+  float* weights = nullptr;    // [M]
+  int32_t* offsets = nullptr;  // [E / e + 1]
+};
+
 // The arrays of a block whose feed-forward layer is made of experts. Each of the n rows goes to k
 // of E experts, which makes R = n k rows; F' and U' are an expert's widths. In such a block U, F,
-// `up` and `activated` are the shared expert's, or nothing.
+// `up` and `activated` are the shared expert's, or nothing. With expert ranks, e in number, an
+// expert's `up` and `activated` have M rows in the place of R, those of HostedRows.
 struct ExpertActivations {
   float* logits = nullptr;    // [n, E]
   float* weights = nullptr;   // [n, k]
   int32_t* chosen = nullptr;  // [n, k]
   ExpertRows rows;
   float* counts = nullptr;    // [runs, E]; null: choices are not counted
+  // With expert ranks, [e, E]: the rows of each rank for each expert; and what this rank takes.
+  int32_t* rank_counts = nullptr;
+  HostedRows hosted;
   void* up = nullptr;         // T [R, U'], before the activation function
   void* activated = nullptr;  // T [R, F'], weighted
   // The logits of the shared expert's gate and what it multiplies; null without a gate.
@@ -93,7 +105,7 @@ struct BlockProductGradients {
   void* up = nullptr;    // [N, U]
   void* down = nullptr;  // [n, C]; made by the unit after the block
   // A block of experts has these of `up`, the router's logits and the shared expert's gate.
-  void* expert_up = nullptr;    // [R, U']
+  void* expert_up = nullptr;    // [R, U'], with expert ranks [M, U']
   void* router = nullptr;       // [n, E]
   void* shared_gate = nullptr;  // [n]
 };
@@ -116,12 +128,21 @@ struct BlockScratch {
   // T [n, C]. Forward: the branch that a block leaves. Backward: its gradient, on the way in and
   // out; unless that is the stream's (see ResidualNorm).
   void* branch = nullptr;
-  // T, of the largest of [N, max(F, A)], [R, F'] and [n, C]. Overwritten by Backward; Forward does
+  // T, of the largest of [N, max(F, A)], [R, F'] (with expert ranks [M, F']) and [n, C]. Overwritten by Backward; Forward does
   // not use it. Null in an evaluation.
   void* inner = nullptr;
   // Null unless there are experts, T [R, C]: tokens as rows of experts, or results, or gradients.
   void* expert_rows = nullptr;
-  // The same in training alone: the gradient of the weights, [n, k], and of the shared expert's
+  // With expert ranks. Of own rows in order of expert: what comes back, T [R, C]; weights, [R]. Of
+  // the rows that this rank takes: results or gradients, T [M, C], and 0 to M - 1.
+  void* returned_rows = nullptr;
+  float* row_weights = nullptr;
+  void* hosted_rows = nullptr;
+  int32_t* hosted_numbers = nullptr;
+  // The gradients of weights of both, in training alone: [R] and [M].
+  float* row_dweights = nullptr;
+  float* hosted_dweights = nullptr;
+  // Of experts in training alone: the gradient of the weights, [n, k], and of the shared expert's
   // input, T [n, C].
   float* weights_gradient = nullptr;
   void* shared_gradient = nullptr;

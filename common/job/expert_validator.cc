@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/invalid.h"
 #include "common/job/job_road.h"
+#include "common/mesh/job_mesh.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -75,7 +76,14 @@ absl::Status ValidateExpertGroups(const MoeSpec& moe) {
 absl::Status ValidateRouterLosses(const MoeSpec& moe) {
   MUSTER_RETURN_IF_ERROR(NotNegativeOfExperts("auxiliary_loss", moe.auxiliary_loss()));
   MUSTER_RETURN_IF_ERROR(NotNegativeOfExperts("z_loss", moe.z_loss()));
-  if (MoeSpec::Scope_IsValid(moe.auxiliary_scope())) return absl::OkStatus();
+  if (moe.capacity_factor() != 0) {
+    return RefusedExperts("capacity_factor", moe.capacity_factor(),
+                          "but this version drops no choices: leave it out");
+  }
+  if (MoeSpec::Scope_IsValid(moe.auxiliary_scope()) &&
+      moe.auxiliary_scope() != MoeSpec::GLOBAL_BATCH) {
+    return absl::OkStatus();
+  }
   return RefusedExperts("auxiliary_scope", static_cast<int>(moe.auxiliary_scope()),
                         "it must be SEQUENCE or MICRO_BATCH");
 }
@@ -129,6 +137,45 @@ absl::Status ValidateExpertUpdates(const v1::JobSpec& spec) {
                      ", which rounds loads; leave update.wire out"));
   }
   return absl::OkStatus();
+}
+
+absl::Status ValidateExpertRanks(const v1::JobSpec& spec) {
+  const v1::ParallelismSpec& parallelism = spec.parallelism();
+  const uint32_t ranks = parallelism.expert();
+  if (ranks <= 1) return absl::OkStatus();
+  const auto refused = [ranks](const std::string& remedy) {
+    return Invalid("parallelism.expert", ranks, remedy);
+  };
+  if (!spec.model().transformer().has_moe()) {
+    return refused(
+        "but the model has no experts that ranks could share out: leave it out, or give "
+        "model.transformer.moe");
+  }
+  if (const uint32_t experts = spec.model().transformer().moe().experts(); experts % ranks != 0) {
+    return refused(absl::StrCat("it must divide the ", experts, " experts"));
+  }
+  if (!TrainsByAllReduce(spec)) {
+    return refused(
+        "but on parameter servers every worker computes all experts: leave it out, or set "
+        "update.dense ALL_REDUCE");
+  }
+  if (spec.compute().device() == v1::ComputeSpec::CUDA) {
+    return refused("but on GPUs every worker computes all experts: leave it out");
+  }
+  if (parallelism.pipeline_schedule() == v1::ParallelismSpec::ZERO_BUBBLE) {
+    return refused(
+        "but ZERO_BUBBLE makes gradients of weights later, when other workers' tokens are gone: "
+        "take another parallelism.pipeline_schedule");
+  }
+  if (spec.min_workers() > 0 && spec.min_workers() < spec.workers()) {
+    return refused(
+        "but with min_workers the job may go on without a worker that has some of the experts: "
+        "leave one of them out");
+  }
+  const Mesh mesh = MeshOf(spec);
+  if (mesh.size(kExpertAxes) == static_cast<int>(ranks)) return absl::OkStatus();
+  return refused(absl::StrCat("and workers divide parameters among ", mesh.size(kShardAxes),
+                              " (parallelism.zero); one of the two must divide the other"));
 }
 
 }  // namespace muster

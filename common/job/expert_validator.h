@@ -17,6 +17,9 @@ absl::Status ValidateExperts(const v1::TransformerSpec& spec);
 // Checks how a job with experts is updated. REQUIRES: ValidateExperts holds.
 absl::Status ValidateExpertUpdates(const v1::JobSpec& spec);
 
+// Checks parallelism.expert. REQUIRES: ValidateExperts holds, and the mesh is one (Mesh::FromSpec).
+absl::Status ValidateExpertRanks(const v1::JobSpec& spec);
+
 }  // namespace muster
 
 #endif  // MUSTER_COMMON_JOB_EXPERT_VALIDATOR_H_

@@ -58,6 +58,9 @@ TEST(ExpertValidatorTest, NamesWhatCannot) {
       {"experts: 4 top_k: 3 groups: 2 top_groups: 1", "top_k is 3", "more `top_groups`"},
       {"experts: 4 top_k: 2 auxiliary_loss: -0.1", "auxiliary_loss is -0.1", "positive"},
       {"experts: 4 top_k: 2 bias_rate: 0.1", "bias_rate is 0.1", "`selection_bias`"},
+      {"experts: 4 top_k: 2 capacity_factor: 1", "capacity_factor is 1", "leave it out"},
+      {"experts: 4 top_k: 2 auxiliary_scope: GLOBAL_BATCH", "auxiliary_scope is 3",
+       "SEQUENCE or MICRO_BATCH"},
       {"experts: 4 top_k: 2 selection_bias: true bias_rate: -1", "bias_rate is -1", "positive"},
       {"experts: 4 top_k: 2 z_loss: inf", "z_loss is inf", "positive"},
       {"experts: 4 top_k: 2 auxiliary_scope: 9", "auxiliary_scope is 9", "SEQUENCE or MICRO_BATCH"},
@@ -93,6 +96,39 @@ TEST(ExpertValidatorTest, BiasesMoveByTheLoadsOfAStep) {
   EXPECT_EQ(ValidateUpdates(false, all_reduce + "wire: BF16"), absl::OkStatus());
   EXPECT_THAT(std::string(ValidateUpdates(true, all_reduce + "wire: BF16").message()),
               AllOf(HasSubstr("moe.selection_bias is true"), HasSubstr("travel as BF16")));
+}
+
+std::string RankRefusal(const std::string& changes) {
+  v1::JobSpec spec;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "workers: 4 model { transformer { moe { experts: 4 top_k: 2 } } } "
+      "update { dense: ALL_REDUCE sparse: ALL_REDUCE } parallelism { expert: 2 }",
+      &spec));
+  EXPECT_TRUE(google::protobuf::TextFormat::MergeFromString(changes, &spec));
+  return std::string(ValidateExpertRanks(spec).message());
+}
+
+TEST(ExpertValidatorTest, ExpertRanks) {
+  EXPECT_EQ(RankRefusal(""), "");
+  EXPECT_EQ(RankRefusal("parallelism { zero { stage: 2 } }"), "");
+  EXPECT_EQ(RankRefusal("parallelism { expert: 4 zero { stage: 2 shard: 2 } }"), "");
+  const struct {
+    const char* changes;
+    const char* remedy;
+  } cases[] = {
+      {"model { transformer { moe { experts: 5 } } }", "divide the 5 experts"},
+      {"model { mlp { hidden: 4 } }", "no experts"},
+      {"update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER }", "set update.dense ALL_REDUCE"},
+      {"compute { device: CUDA }", "on GPUs"},
+      {"parallelism { pipeline: 2 pipeline_schedule: ZERO_BUBBLE }", "another"},
+      {"min_workers: 2", "some of the experts"},
+      {"workers: 12 parallelism { expert: 4 zero { stage: 1 shard: 6 } }",
+       "divide parameters among 6"},
+  };
+  for (const auto& [changes, remedy] : cases) {
+    EXPECT_THAT(RankRefusal(changes), AllOf(HasSubstr("parallelism.expert"), HasSubstr(remedy)))
+        << changes;
+  }
 }
 
 }  // namespace

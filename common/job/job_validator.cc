@@ -303,10 +303,7 @@ absl::Status ValidateParallelism(const v1::JobSpec& spec) {
                    absl::StrCat("with ", spec.workers(), " workers it must be ", data,
                                 " (left out, it is what the other axes leave)"));
   }
-  if (parallelism.expert() <= 1) return absl::OkStatus();
-  return Invalid("parallelism.expert", parallelism.expert(),
-                 "this version has data, context, tensor and pipeline parallelism only: leave it "
-                 "out");
+  return absl::OkStatus();
 }
 
 absl::Status ValidateThreads(const v1::JobSpec& spec) {
@@ -430,6 +427,7 @@ absl::Status ValidateJob(const v1::JobSpec& given) {
   MUSTER_RETURN_IF_ERROR(ValidatePipeline(spec));
   MUSTER_RETURN_IF_ERROR(ValidateTensor(spec));
   MUSTER_RETURN_IF_ERROR(ValidateContext(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateExpertRanks(spec));
   MUSTER_RETURN_IF_ERROR(ValidateZero(spec));
   MUSTER_RETURN_IF_ERROR(ValidateSize(spec));
   return ValidateStop(spec);
@@ -467,7 +465,7 @@ void FillDefaults(v1::JobSpec& spec) {
   if (spec.micro_batches() == 0) spec.set_micro_batches(1);
   spec.mutable_parallelism()->set_data(SizeAlong(kDataAxes, spec));
   if (ZeroStage(spec) > 0) {
-    spec.mutable_parallelism()->mutable_zero()->set_shard(SizeAlong(Axis::kShard, spec));
+    spec.mutable_parallelism()->mutable_zero()->set_shard(SizeAlong(kDataShards, spec));
   }
 }
 

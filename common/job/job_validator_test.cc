@@ -187,7 +187,7 @@ INSTANTIATE_TEST_SUITE_P(
                [](v1::JobSpec& s) { s.mutable_parallelism()->set_tensor(3); },
                HasSubstr("tensor 3 must divide the number of workers, which is 2")},
         BadJob{"ExpertParallel", [](v1::JobSpec& s) { s.mutable_parallelism()->set_expert(2); },
-               HasSubstr("parallelism.expert is 2; this version has data, context, tensor and")},
+               HasSubstr("parallelism.expert is 2; but the model has no experts")},
         BadJob{"AxesWhoseProductOverflows",
                [](v1::JobSpec& s) {
                  s.mutable_parallelism()->set_tensor(1u << 31);

@@ -145,7 +145,7 @@ absl::Status ValidateRedundancy(const v1::JobSpec& spec) {
   }
   if (SizeAlong(kCopyAxes, spec) > 1) {
     return Invalid(kField, redundancy,
-                   absl::StrCat("but parallelism.zero.shard is ", SizeAlong(Axis::kShard, spec),
+                   absl::StrCat("but parallelism.zero.shard is ", SizeAlong(kDataShards, spec),
                                 " of ", SizeAlong(kDataAxes, spec),
                                 " data ranks, so other shard groups have replicas of each slice, "
                                 "from which a lost worker's comes: leave it out"));

@@ -7,6 +7,23 @@
 
 namespace muster {
 
+namespace {
+
+// Returns the number of ranks that share out experts; 1 where sizes do not divide one another,
+// which the validator refuses.
+int ExpertRanks(const v1::JobSpec& spec, uint32_t replicas, uint32_t shards, uint32_t context) {
+  const uint32_t experts = std::max(1u, spec.parallelism().expert());
+  uint32_t left = experts;
+  for (const uint32_t size : {context, shards, replicas}) {
+    const uint32_t taken = std::min(left, size);
+    if (left % taken != 0 || size % taken != 0) return 1;
+    left /= taken;
+  }
+  return left == 1 ? static_cast<int>(experts) : 1;
+}
+
+}  // namespace
+
 Mesh MeshOf(const v1::JobSpec& spec, uint32_t ranks) {
   const v1::ParallelismSpec& parallelism = spec.parallelism();
   uint32_t data = std::max(1u, ranks);
@@ -30,7 +47,8 @@ Mesh MeshOf(const v1::JobSpec& spec, uint32_t ranks) {
                .shard = static_cast<int>(shards),
                .context_copies = divides ? 1 : context,
                .context_shards = divides ? context : 1,
-               .tensor = static_cast<int>(std::max(1u, parallelism.tensor()))});
+               .tensor = static_cast<int>(std::max(1u, parallelism.tensor())),
+               .expert = ExpertRanks(spec, data / shards, shards, context)});
 }
 
 Mesh MeshOf(const v1::JobSpec& spec) { return MeshOf(spec, spec.workers()); }

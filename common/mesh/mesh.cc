@@ -13,9 +13,21 @@ constexpr int kMaxRanks = 1 << 20;
 
 }  // namespace
 
-Mesh::Mesh(const Sizes& sizes)
-    : sizes_{sizes.pipeline,       sizes.replica,        sizes.shard,
-             sizes.context_copies, sizes.context_shards, sizes.tensor} {}
+Mesh::Mesh(const Sizes& sizes) {
+  const auto at = [this](Axis axis) -> int& { return sizes_[static_cast<size_t>(axis)]; };
+  at(Axis::kPipeline) = sizes.pipeline;
+  at(Axis::kTensor) = sizes.tensor;
+  int left = sizes.expert;
+  const auto divide = [&](Axis axis, Axis of_experts, int size) {
+    at(of_experts) = std::min(left, size);
+    at(axis) = size / at(of_experts);
+    left /= at(of_experts);
+  };
+  divide(Axis::kContextShard, Axis::kContextShardOfExperts, sizes.context_shards);
+  divide(Axis::kContextCopy, Axis::kContextCopyOfExperts, sizes.context_copies);
+  divide(Axis::kShard, Axis::kShardOfExperts, sizes.shard);
+  divide(Axis::kReplica, Axis::kReplicaOfExperts, sizes.replica);
+}
 
 absl::StatusOr<Mesh> Mesh::FromSpec(const v1::ParallelismSpec& spec, int ranks) {
   const int64_t pipeline = std::max(1u, spec.pipeline());
@@ -34,6 +46,11 @@ absl::StatusOr<Mesh> Mesh::FromSpec(const v1::ParallelismSpec& spec, int ranks) 
                                                    "; it must divide data ", data, " x context ",
                                                    context, ", whose ranks hold the experts"));
   }
+  if (expert % context != 0 && context % expert != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("parallelism.expert is ", expert,
+                                                   " and parallelism.context ", context,
+                                                   "; one of them must divide the other"));
+  }
   if (ranks > kMaxRanks) {
     return absl::InvalidArgumentError(
         absl::StrCat("a job has ", ranks, " ranks; at most ", kMaxRanks));
@@ -41,7 +58,8 @@ absl::StatusOr<Mesh> Mesh::FromSpec(const v1::ParallelismSpec& spec, int ranks) 
   return Mesh({.pipeline = static_cast<int>(pipeline),
                .replica = static_cast<int>(data),
                .context_copies = static_cast<int>(context),
-               .tensor = static_cast<int>(tensor)});
+               .tensor = static_cast<int>(tensor),
+               .expert = static_cast<int>(expert)});
 }
 
 int Mesh::size(Axes axes) const {
@@ -109,7 +127,8 @@ absl::Span<const NamedAxes> JobAxes() {
   static constexpr NamedAxes kNamed[] = {{"pipeline", Axis::kPipeline},
                                          {"data", kDataAxes},
                                          {"context", kContext},
-                                         {"tensor", Axis::kTensor}};
+                                         {"tensor", Axis::kTensor},
+                                         {"expert", kExpertAxes}};
   return kNamed;
 }
 

@@ -33,6 +33,25 @@ TEST(MeshTest, AxesOfOneAreNoOps) {
   EXPECT_EQ(Mesh().world_size(), 1);
 }
 
+// Experts are shared out by neighbours along kGradientAxes, whatever axes these are on.
+TEST(MeshTest, ExpertsAreOnTheInnermostOfDataAndContext) {
+  const Mesh data({.replica = 4, .tensor = 2, .expert = 2});
+  EXPECT_EQ(data.size(kDataAxes), 4);
+  EXPECT_EQ(data.size(kExpertAxes), 2);
+  EXPECT_THAT(data.Group(4, kExpertAxes), ElementsAre(4, 6));
+  EXPECT_THAT(data.Group(2, kExpertCopyAxes), ElementsAre(2, 6));
+  const Mesh both({.replica = 2, .shard = 2, .context_shards = 2, .expert = 4});
+  EXPECT_THAT(both.Group(5, kExpertAxes), ElementsAre(4, 5, 6, 7));
+  EXPECT_EQ(both.size(kExpertShardAxes), 1);
+  EXPECT_EQ(both.size(kHolderAxes), 4);
+  // All shards have other experts, and every second replica.
+  const Mesh more({.replica = 4, .shard = 2, .expert = 4});
+  EXPECT_EQ(more.size(kShardAxes), 2);
+  EXPECT_EQ(more.size(kHolderAxes), 4);
+  EXPECT_THAT(more.Group(1, kExpertCopyAxes), ElementsAre(1, 5));
+  EXPECT_THAT(more.Group(1, kShardAxes), ElementsAre(0, 1));
+}
+
 // Every set of axes of a mesh in which none has size 1.
 TEST(MeshTest, GroupsOfAnySetOfAxesPartitionTheRanks) {
   const Mesh mesh({.pipeline = 2,
@@ -134,7 +153,7 @@ TEST(MeshTest, ExpertsDivideDataAndContextAndAddNoRanks) {
   v1::ParallelismSpec spec;
   spec.set_context(2);
   spec.set_tensor(2);
-  for (const int expert : {1, 2, 3, 6}) {
+  for (const int expert : {1, 2, 6}) {
     spec.set_expert(expert);
     Mesh mesh = Mesh::FromSpec(spec, 12).value();
     EXPECT_EQ(mesh.world_size(), 12);
@@ -146,6 +165,9 @@ TEST(MeshTest, ExpertsDivideDataAndContextAndAddNoRanks) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(status.message(), HasSubstr("must divide data 3 x context 2"));
   }
+  spec.set_expert(3);
+  EXPECT_THAT(Mesh::FromSpec(spec, 12).status().message(),
+              HasSubstr("expert is 3 and parallelism.context 2; one of them must divide"));
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 namespace muster {
 
 // Returns the axes along which the ranks of a round have groups of their own, beside that of all
-// ranks, in the order in which they make them. A group along others of kGradientAxes is that of all
-// ranks, or one of these.
+// ranks, in the order in which they make them. A group along kGradientAxes, kShardAxes or kCopyAxes
+// is that of all ranks, or one of these.
 inline std::vector<Axes> GroupsOfRound(const Mesh& mesh) {
   std::vector<Axes> groups;
   for (const Axes axes : {Axes(Axis::kTensor), kContext}) {
@@ -20,6 +20,11 @@ inline std::vector<Axes> GroupsOfRound(const Mesh& mesh) {
   // Otherwise those along kGradientAxes are all shards, or all copies.
   if (mesh.size(kShardAxes) > 1 && mesh.size(kCopyAxes) > 1) {
     groups.insert(groups.end(), {kShardAxes, kCopyAxes});
+  }
+  if (mesh.size(kExpertAxes) > 1) {
+    for (const Axes axes : {kExpertAxes, kExpertShardAxes, kExpertCopyAxes}) {
+      if (mesh.size(axes) > 1) groups.push_back(axes);
+    }
   }
   return groups;
 }

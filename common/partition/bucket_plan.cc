@@ -12,12 +12,13 @@
 namespace muster {
 namespace {
 
-// Elements of one unit. A unit's gradients are all complete at `ready_unit`, which is another one
+// Elements of one unit that expert ranks divide, or do not. A unit's gradients are all complete at `ready_unit`, which is another one
 // only where tensors are tied.
 struct UnitStretch {
   uint64_t begin = 0;
   uint64_t end = 0;
   int ready_unit = 0;
+  bool experts = false;
 };
 
 std::vector<UnitStretch> UnitStretches(const DenseLayout& layout,
@@ -26,9 +27,10 @@ std::vector<UnitStretch> UnitStretches(const DenseLayout& layout,
   std::vector<UnitStretch> stretches;
   uint32_t open_unit = std::numeric_limits<uint32_t>::max();
   for (const DenseLayout::Block& block : layout.blocks()) {
-    if (block.unit != open_unit) {
+    const bool experts = layout.parts()[block.part].experts;
+    if (block.unit != open_unit || experts != stretches.back().experts) {
       open_unit = block.unit;
-      stretches.push_back({block.begin, block.begin, ready_units[block.unit]});
+      stretches.push_back({block.begin, block.begin, ready_units[block.unit], experts});
     }
     stretches.back().end = block.end;
   }
@@ -58,10 +60,11 @@ std::vector<GradientBucket> MakeBucketPlan(const DenseLayout& layout,
   for (auto stretch = stretches.rbegin(); stretch != stretches.rend(); ++stretch) {
     uint64_t end = stretch->end;
     if (end - stretch->begin > room) room = 0;
+    if (!plan.empty() && plan.back().experts != stretch->experts) room = 0;
     while (end > stretch->begin) {
       if (room == 0) {
         room = capacity(plan.size());
-        plan.push_back({end, end, stretch->ready_unit});
+        plan.push_back({end, end, stretch->ready_unit, stretch->experts});
       }
       GradientBucket& bucket = plan.back();
       const uint64_t taken = std::min(room, end - stretch->begin);
@@ -77,7 +80,8 @@ std::vector<GradientBucket> MakeBucketPlan(const DenseLayout& layout,
 uint64_t BucketPlanFingerprint(absl::Span<const GradientBucket> plan) {
   std::string text;
   for (const GradientBucket& bucket : plan) {
-    absl::StrAppend(&text, bucket.begin, "-", bucket.end, "@", bucket.ready_unit, ";");
+    absl::StrAppend(&text, bucket.begin, "-", bucket.end, "@", bucket.ready_unit,
+                    bucket.experts ? "e;" : ";");
   }
   return Fingerprint(text);
 }

@@ -21,6 +21,8 @@ struct GradientBucket {
   uint64_t end = 0;
   // The bucket is complete once backward has left this unit and all units after it.
   int ready_unit = 0;
+  // Expert ranks divide its tensors: it is summed over the ranks that have the same experts.
+  bool experts = false;
 
   uint64_t elements() const { return end - begin; }
 };
@@ -39,7 +41,8 @@ BucketPlanOptions BucketPlanOptionsOf(const v1::UpdateSpec& update);
 // last layer unit, whose gradients are complete first, to unit 0. As units lie one after another,
 // the buckets are the flat space from its end to its start without a gap.
 //
-// A bucket takes units whole, as long as the next one fits; a unit that is larger than a bucket is
+// A bucket takes units whole, as long as the next one fits, except that a unit's parts that expert
+// ranks divide are in buckets of their own; a unit that is larger than a bucket is
 // cut from its end into full buckets, and units before it may join what is left of it. So a bucket
 // that could go never waits for a unit of which it holds a part only. A tensor that others are tied
 // to is complete with the first unit that adds to it, which is the last one that backward comes to.

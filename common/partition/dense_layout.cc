@@ -152,7 +152,7 @@ void DenseLayout::Place(absl::Span<const TensorSpec> tensors, uint64_t max_block
   const auto part = [&](int tensor) {
     const DType compute = tensors[tensor].compute;
     return std::tuple(tensors[tensor].unit, compute == DType::kF32, compute,
-                      tensors[tensor].stages == 1);
+                      tensors[tensor].stages == 1, tensors[tensor].expert_ranks > 1);
   };
   const auto group = [&](int tensor) {
     const TensorSpec& spec = tensors[tensor];
@@ -174,7 +174,11 @@ void DenseLayout::Place(absl::Span<const TensorSpec> tensors, uint64_t max_block
       const TensorSpec& one = tensors[order[first]];
       if (open_part != part(order[first])) {
         open_part = part(order[first]);
-        parts_.push_back({group_begin, group_begin, one.unit, one.compute});
+        parts_.push_back({.begin = group_begin,
+                          .end = group_begin,
+                          .unit = one.unit,
+                          .compute = one.compute,
+                          .experts = one.expert_ranks > 1});
       }
       parts_.back().end = elements_;
       const absl::Span<const int> in_group = absl::MakeSpan(order).subspan(first, last - first);

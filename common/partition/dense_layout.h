@@ -19,7 +19,7 @@ namespace muster {
 // first), then by optimizer group (those that decay first, those that move by signs last, by rate),
 // then by position in the list. A tied tensor adds nothing: it lies where its owner does. A unit's
 // tensors of one compute type are a part, but those that several stages have come before and are a
-// part of their own. Each group's stretch of a part is divided into as few blocks of at most
+// part of their own, and those that expert ranks divide come after and are one, too. Each group's stretch of a part is divided into as few blocks of at most
 // `block_bytes` as possible, of equal size except for the last, so no block crosses a part or a
 // group. Blocks are dealt to partitions largest first, each to the partition with the fewest bytes
 // (the lowest index among equals), so two partitions differ by no more than the largest block.
@@ -57,13 +57,16 @@ class DenseLayout {
     uint64_t end = 0;
   };
 
-  // The tensors of one unit that have one compute type, and that one stage alone has or several.
+  // The tensors of one unit that have one compute type, that one stage alone has or several, and
+  // that expert ranks divide or not.
   struct Part {
     // Elements [begin, end) of the flat space; never empty.
     uint64_t begin = 0;
     uint64_t end = 0;
     uint32_t unit = 0;
     DType compute = DType::kF32;
+    // True if expert ranks divide its tensors (TensorSpec::expert_ranks).
+    bool experts = false;
     // Elements of a cell, a power of two that depends only on the part's number of elements. Even
     // small parts have some tens of cells.
     uint64_t cell = 1;

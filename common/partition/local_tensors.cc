@@ -57,9 +57,34 @@ void AddShared(const SharedElements& elements, std::vector<SharedElements>& shar
   shared.push_back(elements);
 }
 
+// Leaves the share of an expert rank, of sections whose units the ranks divide evenly.
+absl::Status TakeExperts(int ranks, int rank, TensorSpec& tensor) {
+  const Placement& placement = tensor.placement;
+  const int dimension = placement.dimension;
+  tensor.global_shape = tensor.shape;
+  tensor.shape[dimension] = 0;
+  tensor.expert_ranks = ranks;
+  int64_t begin = 0;
+  for (const Placement::Section& section : placement.sections) {
+    if (section.units % ranks != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor ", tensor.name, " is of ", section.units, " experts, which ", ranks,
+                       " expert ranks cannot divide evenly"));
+    }
+    Rectangle rectangle = Whole(tensor.global_shape);
+    rectangle.extent[dimension] = section.extent / ranks;
+    rectangle.start[dimension] = begin + rank * rectangle.extent[dimension];
+    tensor.shape[dimension] += rectangle.extent[dimension];
+    tensor.rectangles.push_back(std::move(rectangle));
+    begin += section.extent;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status TakeShare(int ranks, int rank, TensorSpec& tensor) {
   const Placement& placement = tensor.placement;
-  if (placement.kind == Placement::Kind::kReplicate) {
+  if (placement.kind == Placement::Kind::kReplicate ||
+      placement.kind == Placement::Kind::kExperts) {
     AddShared({0, static_cast<uint64_t>(tensor.elements()), ranks, rank == 0}, tensor.shared);
     return absl::OkStatus();
   }
@@ -146,18 +171,22 @@ absl::StatusOr<std::vector<TensorSpec>> LocalTensors(absl::Span<const TensorSpec
   const MeshPosition position = {division.mesh, rank};
   if (division.stages() > 1) TakeStage(division, position.at(Axis::kPipeline), local);
   const int ranks = position.size(Axis::kTensor);
-  if (ranks == 1) return local;
+  const int expert_ranks = position.size(kExpertAxes);
   for (TensorSpec& tensor : local) {
     if (IsEmpty(tensor)) continue;
-    const absl::Status status = TakeShare(ranks, position.at(Axis::kTensor), tensor);
+    absl::Status status;
+    if (expert_ranks > 1 && tensor.placement.kind == Placement::Kind::kExperts) {
+      status = TakeExperts(expert_ranks, position.at(kExpertAxes), tensor);
+    }
+    if (ranks > 1) status.Update(TakeShare(ranks, position.at(Axis::kTensor), tensor));
     if (!status.ok()) return status;
   }
   return local;
 }
 
 absl::Span<const SharedElements> PartialElements(const TensorSpec& share, bool divides_tokens) {
-  const bool computed_alike =
-      share.placement.kind == Placement::Kind::kReplicate && !divides_tokens;
+  const bool computed_alike = !divides_tokens && (share.placement.kind == Placement::Kind::kReplicate ||
+                                                  share.placement.kind == Placement::Kind::kExperts);
   // The owner of the storage has the gradient of a tied tensor.
   if (computed_alike || !share.tied_to.empty()) return {};
   return share.shared;

@@ -16,9 +16,9 @@ namespace muster {
 
 // The way in which the ranks that compute a model together, those of one data rank, divide its
 // tensors: each stage of a pipeline has the tensors of its units, and of these each of its tensor
-// ranks has a share.
+// ranks has a share. Of the tensors of experts, each expert rank has a share.
 struct ModelDivision {
-  // The mesh along kModelAxes.
+  // The mesh along kShareAxes.
   Mesh mesh;
   // With several stages, the number of units in each virtual stage; virtual stage g is of stage g
   // mod stages(), and the last one has all further units.
@@ -32,7 +32,7 @@ struct ModelDivision {
 // Returns the shares of tensors that one of the ranks has, in the same order and with the same
 // names. A rank that has nothing of a tensor has a share without elements, which is tied to none.
 // InvalidArgument, naming the tensor and the numbers: a section's units do not divide among the
-// tensor ranks, nor the ranks among the units. REQUIRES: 0 <= rank <
+// tensor ranks, nor the ranks among the units; or expert ranks do not divide the experts. REQUIRES: 0 <= rank <
 // division.mesh.world_size(); whole tensors.
 //
 // Tensor ranks: says which elements several of them have (TensorSpec::shared): replicated tensors,

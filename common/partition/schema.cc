@@ -72,6 +72,7 @@ Placement FromProto(const v1::TensorPlacement& proto) {
   Placement placement;
   if (proto.kind() == v1::TensorPlacement::SHARD) placement.kind = Placement::Kind::kShard;
   if (proto.kind() == v1::TensorPlacement::FIRST) placement.kind = Placement::Kind::kFirst;
+  if (proto.kind() == v1::TensorPlacement::EXPERTS) placement.kind = Placement::Kind::kExperts;
   placement.dimension = proto.dimension();
   for (const v1::TensorPlacement::Section& section : proto.sections()) {
     placement.sections.push_back({section.extent(), section.units()});
@@ -366,7 +367,7 @@ Mesh MeshOf(const v1::TablesSchema& schema) {
 
 ModelDivision DivisionOf(const v1::TablesSchema& schema, const Mesh& mesh) {
   return {
-      .mesh = mesh.Only(kModelAxes),
+      .mesh = mesh.Only(kShareAxes),
       .virtual_stage_units = {schema.pipeline_layers().begin(), schema.pipeline_layers().end()}};
 }
 
@@ -374,7 +375,7 @@ absl::StatusOr<Tables> LocalTables(const v1::TablesSchema& schema, const MeshPos
   Tables tables = TablesFromSchema(schema);
   MUSTER_ASSIGN_OR_RETURN(
       tables.tensors,
-      LocalTensors(tables.tensors, DivisionOf(schema, position.mesh), position.at(kModelAxes)));
+      LocalTensors(tables.tensors, DivisionOf(schema, position.mesh), position.at(kShareAxes)));
   return tables;
 }
 

@@ -49,7 +49,7 @@ Mesh MeshOf(const v1::TablesSchema& schema);
 ModelDivision DivisionOf(const v1::TablesSchema& schema, const Mesh& mesh);
 
 // Returns the tables with the shares of dense tensors that a rank has at its position along
-// kModelAxes (LocalTensors). InvalidArgument: the tensors cannot be divided. REQUIRES: as above,
+// kShareAxes (LocalTensors). InvalidArgument: the tensors cannot be divided. REQUIRES: as above,
 // and the schema has as many stages.
 absl::StatusOr<Tables> LocalTables(const v1::TablesSchema& schema, const MeshPosition& position);
 

@@ -6,15 +6,23 @@
 
 namespace muster {
 
-ShardLayout::ShardLayout(const DenseLayout& layout, int shards) : shards_(shards) {
+ShardLayout::ShardLayout(const DenseLayout& layout, Holders holders) : holders_(holders) {
   for (const DenseLayout::Part& part : layout.parts()) {
     const uint64_t cells = CeilDivide(part.elements(), part.cell);
-    const uint64_t slice = shards == 1
+    const int slices = holders.slices(part.experts);
+    const uint64_t slice = slices == 1
                                ? part.elements()
-                               : CeilDivide(cells, static_cast<uint64_t>(shards)) * part.cell;
+                               : CeilDivide(cells, static_cast<uint64_t>(slices)) * part.cell;
     if (unit_parts_.size() <= part.unit) unit_parts_.resize(part.unit + 1);
     unit_parts_[part.unit].push_back(static_cast<int>(parts_.size()));
-    parts_.push_back({part.begin, part.end, part.unit, part.compute, slice, slice_elements_});
+    parts_.push_back({.begin = part.begin,
+                      .end = part.end,
+                      .unit = part.unit,
+                      .compute = part.compute,
+                      .experts = part.experts,
+                      .slice = slice,
+                      .slices = slices,
+                      .slice_begin = slice_elements_});
     slice_elements_ += slice;
   }
 }
@@ -31,18 +39,20 @@ int ShardLayout::PartOf(uint64_t flat) const {
 }
 
 std::vector<ShardLayout::OwnedBlock> ShardLayout::OwnedBlocks(const DenseLayout& layout,
-                                                              int shard) const {
+                                                              int holder) const {
   std::vector<OwnedBlock> owned;
   for (uint32_t id = 0; id < layout.blocks().size(); ++id) {
     const DenseLayout::Block& block = layout.blocks()[id];
     const Part& part = parts_[block.part];
-    const uint64_t slice_begin = part.begin + static_cast<uint64_t>(shard) * part.slice;
+    const uint64_t slice_begin =
+        part.begin + static_cast<uint64_t>(SliceOf(part, holder)) * part.slice;
     const uint64_t begin = std::max(block.begin, slice_begin);
     const uint64_t end = std::min(block.end, slice_begin + part.slice);
     if (begin >= end) continue;
     OwnedBlock narrowed = {block, id, part.slice_begin + (begin - slice_begin)};
     narrowed.block.begin = begin;
     narrowed.block.end = end;
+    narrowed.block.repeated = block.repeated || (!part.experts && holders_.Repeats(holder));
     narrowed.block.pieces.clear();
     uint64_t at = block.begin;
     for (DenseLayout::Piece piece : block.pieces) {

@@ -216,5 +216,43 @@ TEST(UnitPlacesTest, UnitsAreKeptInOrderAsFarAsTheyFit) {
   EXPECT_EQ(whole.bytes() / 4, 32 + 16 + 64 + 16 + 48);
 }
 
+// Of each rank's experts and everything else, all holders together have every element, those that
+// are not repeated once.
+TEST(ShardLayoutTest, HoldersOfExpertsHaveEachElementOnce) {
+  std::vector<TensorSpec> whole = {{.name = "w", .shape = {40, 8}},
+                                   {.name = "experts",
+                                    .shape = {64, 16},
+                                    .placement = {.kind = Placement::Kind::kExperts,
+                                                  .sections = {{64, 8}}}}};
+  for (const auto& [shards, experts] : std::vector<std::pair<int, int>>{
+           {1, 2}, {2, 2}, {4, 2}, {2, 4}, {1, 8}, {8, 4}}) {
+    SCOPED_TRACE(testing::Message() << shards << " shards, " << experts << " expert ranks");
+    const Mesh mesh({.replica = std::max(shards, experts) / shards,
+                     .shard = shards,
+                     .expert = experts});
+    std::vector<std::vector<int>> counted = {std::vector<int>(320), std::vector<int>(1024)};
+    for (int holder = 0; holder < mesh.world_size(); ++holder) {
+      const auto local = LocalTensors(whole, {mesh}, holder).value();
+      const DenseLayout layout =
+          DenseLayout::Create(local, {.block_bytes = 256, .partitions = 2}).value();
+      const ShardLayout divided(layout, Holders(mesh));
+      EXPECT_EQ(divided.holders().count(), mesh.size(kHolderAxes));
+      for (const auto& owned : divided.OwnedBlocks(layout, mesh.Position(holder, kHolderAxes))) {
+        for (const DenseLayout::Piece& piece : owned.block.pieces) {
+          ForEachGlobal(local[piece.tensor], piece.begin, piece.end,
+                        [&](uint64_t, uint64_t global, uint64_t count) {
+                          for (uint64_t i = 0; i < count && !owned.block.repeated; ++i) {
+                            ++counted[piece.tensor][global + i];
+                          }
+                        });
+        }
+      }
+    }
+    for (const std::vector<int>& of_tensor : counted) {
+      EXPECT_EQ(std::count(of_tensor.begin(), of_tensor.end(), 1), of_tensor.size());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace muster

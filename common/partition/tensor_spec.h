@@ -21,7 +21,8 @@ struct Initializer {
   float value = 0;
 };
 
-// The way in which the ranks of a tensor group (tensor parallelism) divide a tensor.
+// The way in which the ranks of a tensor group (tensor parallelism) or expert ranks divide a
+// tensor.
 struct Placement {
   enum class Kind {
     // Every rank has the whole tensor.
@@ -30,6 +31,8 @@ struct Placement {
     kShard,
     // The first rank has the whole tensor, the others have nothing of it.
     kFirst,
+    // Every expert rank has its share of each section, and all its tensor ranks have that.
+    kExperts,
   };
   // Consecutive indices of the dimension, `extent` in number, that form `units` of equal size.
   // Ranks get whole units: each as many as the others or, where there are fewer units than ranks,
@@ -40,7 +43,7 @@ struct Placement {
   };
 
   Kind kind = Kind::kReplicate;
-  // Of kShard: the dimension that is divided, and its sections in order, which make up all of it.
+  // Of kShard and kExperts: the dimension that is divided, and its sections in order, which make up all of it.
   // There are several only in dimension 0.
   int dimension = 0;
   std::vector<Section> sections;
@@ -100,6 +103,9 @@ struct TensorSpec {
   // tied; each of these stages computes a part of its gradient.
   int stages = 1;
   bool first_stage = true;
+  // Of a share: the number of expert ranks that divide the tensor. Only ranks with the same share
+  // have gradients of it.
+  int expert_ranks = 1;
 
   int64_t elements() const {
     int64_t n = 1;

@@ -29,7 +29,7 @@ UnitPlaces::UnitPlaces(const ShardLayout& shards, absl::Span<const TensorSpec> t
       const ShardLayout::Part& part = shards.parts()[index];
       part_offsets_[index] = begin;
       const uint64_t element = content == Content::kWeights ? SizeOf(part.compute) : sizeof(float);
-      begin = RoundUp(begin + part.slice * shards.shards() * element, kAlignBytes);
+      begin = RoundUp(begin + part.slice * part.slices * element, kAlignBytes);
     }
     return begin;
   };

@@ -19,6 +19,14 @@ namespace {
 
 class ExpertTrainingTest : public ::testing::Test {
  protected:
+  // Returns the job with 8 experts on so many data ranks, which share them out.
+  v1::JobSpec JobOfExpertRanks(uint32_t data, uint32_t expert, uint32_t stage = 0) {
+    v1::JobSpec spec = OnMesh(ByAllReduce(Job()), 1, data, stage);
+    spec.mutable_model()->mutable_transformer()->mutable_moe()->set_experts(8);
+    spec.mutable_parallelism()->set_expert(expert);
+    return spec;
+  }
+
   // Returns TensorJob with experts, in 8 steps of two micro-batches with clipping.
   v1::JobSpec Job() {
     v1::JobSpec spec = TensorJob(TensorShape::kExperts, folder_);
@@ -42,27 +50,41 @@ struct ExpertWay {
   uint32_t stage = 0;
   bool by_all_reduce = true;
   bool sequence = true;
+  uint32_t expert = 1;
+  // Data ranks of a shard group; 0: all.
+  uint32_t shard = 0;
 };
 
 std::string NameOfExpertWay(const ::testing::TestParamInfo<ExpertWay>& info) {
   const ExpertWay& way = info.param;
   return absl::StrCat("tensor", way.tensor, "_data", way.data, "_context", way.context, "_pipeline",
                       way.pipeline, "_stage", way.stage, way.by_all_reduce ? "" : "_servers",
-                      way.sequence ? "" : "_whole_rows");
+                      way.sequence ? "" : "_whole_rows",
+                      way.expert > 1 ? absl::StrCat("_expert", way.expert) : "",
+                      way.shard > 0 ? absl::StrCat("_shard", way.shard) : "");
 }
 
 class EveryExpertMeshTest : public ExpertTrainingTest,
                             public ::testing::WithParamInterface<ExpertWay> {
  protected:
+  v1::JobSpec JobToDivide() {
+    v1::JobSpec spec = Job();
+    v1::MoeSpec& moe = *spec.mutable_model()->mutable_transformer()->mutable_moe();
+    // Otherwise of a number that nothing divides.
+    if (GetParam().expert > 1) moe.set_experts(8);
+    return spec;
+  }
   static v1::JobSpec Divided(v1::JobSpec spec) {
     const ExpertWay& way = GetParam();
     if (way.by_all_reduce) spec = ByAllReduce(spec);
-    spec = OnMesh(spec, way.tensor, way.data, way.stage);
+    spec = OnMesh(spec, way.tensor, way.data, way.stage, way.shard);
+    if (way.expert > 1) spec.mutable_parallelism()->set_expert(way.expert);
     if (!way.sequence) spec = WithoutSequence(spec);
     if (way.context > 1) spec = InContext(spec, way.context);
     return way.pipeline > 1 ? InPipeline(spec, way.pipeline,
-                                         way.stage == 0 ? v1::ParallelismSpec::ZERO_BUBBLE
-                                                        : v1::ParallelismSpec::ONE_F_ONE_B)
+                                         way.stage == 0 && way.expert == 1
+                                             ? v1::ParallelismSpec::ZERO_BUBBLE
+                                             : v1::ParallelismSpec::ONE_F_ONE_B)
                             : spec;
   }
   static TrainedValues Values(const v1::JobSpec& spec) {
@@ -71,17 +93,17 @@ class EveryExpertMeshTest : public ExpertTrainingTest,
 };
 
 TEST_P(EveryExpertMeshTest, TrainsAsOneProcess) {
-  const v1::JobSpec spec = Job();
+  const v1::JobSpec spec = JobToDivide();
   ExpectClose(Values(Divided(spec)), TrainLocally(spec), 1e-5);
 }
 
 TEST_P(EveryExpertMeshTest, GradientsAreThoseOfOneProcess) {
-  const v1::JobSpec spec = ForGradients(Job());
+  const v1::JobSpec spec = ForGradients(JobToDivide());
   ExpectClose(Values(Divided(spec)), TrainLocally(spec), 1e-5);
 }
 
 TEST_P(EveryExpertMeshTest, BytesAreThosePredicted) {
-  v1::JobSpec spec = Job();
+  v1::JobSpec spec = JobToDivide();
   spec.mutable_stop()->set_steps(2);
   ExpectPredictedTraffic(Divided(spec));
 }
@@ -100,7 +122,20 @@ INSTANTIATE_TEST_SUITE_P(
         ExpertWay{.tensor = 2, .data = 2, .by_all_reduce = false},
         ExpertWay{.context = 2, .by_all_reduce = false},
         ExpertWay{.data = 2, .stage = 3, .by_all_reduce = false},
-        ExpertWay{.pipeline = 2, .by_all_reduce = false}),
+        ExpertWay{.pipeline = 2, .by_all_reduce = false},
+        // Experts are shared out by all data ranks or some, by context ranks, or by both; they are
+        // copied, divided further, or neither.
+        ExpertWay{.data = 2, .expert = 2}, ExpertWay{.data = 4, .expert = 2},
+        ExpertWay{.data = 4, .expert = 4}, ExpertWay{.data = 2, .stage = 1, .expert = 2},
+        ExpertWay{.data = 4, .stage = 2, .expert = 2}, ExpertWay{.data = 4, .stage = 3, .expert = 2},
+        ExpertWay{.data = 4, .stage = 3, .expert = 4, .shard = 2},
+        ExpertWay{.data = 4, .stage = 2, .expert = 2, .shard = 2},
+        ExpertWay{.data = 2, .context = 2, .expert = 2},
+        ExpertWay{.data = 2, .context = 2, .stage = 3, .expert = 4},
+        ExpertWay{.tensor = 2, .data = 2, .expert = 2},
+        ExpertWay{.tensor = 2, .data = 2, .stage = 1, .sequence = false, .expert = 2},
+        ExpertWay{.data = 2, .pipeline = 2, .expert = 2},
+        ExpertWay{.data = 2, .pipeline = 2, .stage = 2, .expert = 2}),
     NameOfExpertWay);
 
 TEST_F(ExpertTrainingTest, StagesEndInTheSameBits) {
@@ -164,6 +199,47 @@ TEST_F(ExpertTrainingTest, FiftyStepsOfSgdStayTogether) {
   ExpectClose(ValuesOnServers(OnMesh(spec, 1, 2)), expected, 1e-5);
 }
 
+TEST_F(ExpertTrainingTest, ExpertRanksStayTogetherForFiftySteps) {
+  v1::JobSpec spec = JobOfExpertRanks(4, 2, 2);
+  spec.clear_optimizer();
+  spec.mutable_optimizer()->set_name("sgd");
+  spec.mutable_optimizer()->set_learning_rate(0.05);
+  spec.clear_clipping();
+  spec.mutable_stop()->set_steps(50);
+  v1::JobSpec one = spec;
+  one.clear_parallelism();
+  ExpectClose(ValuesByAllReduce(spec), TrainLocally(one), 1e-5);
+}
+
+TEST_F(ExpertTrainingTest, ExpertRanksRecomputeTheSameBits) {
+  v1::JobSpec spec = JobOfExpertRanks(4, 2, 1);
+  const TrainedValues expected = ValuesByAllReduce(spec);
+  for (const auto recompute : {v1::ComputeSpec::SELECTIVE, v1::ComputeSpec::FULL}) {
+    spec.mutable_compute()->set_recompute(recompute);
+    EXPECT_EQ(ValuesByAllReduce(spec).values, expected.values) << recompute;
+  }
+}
+
+// Such steps are left out by all, whichever rank's experts overflow.
+TEST_F(ExpertTrainingTest, ExpertRanksLeaveOutTheSameSteps) {
+  const v1::JobSpec spec = InFloat16(JobOfExpertRanks(2, 2), 10);
+  const RunResult run = TrainByAllReduce(spec, {});
+  EXPECT_FALSE(StepsLeftOut(spec, run).empty());
+}
+
+TEST_F(ExpertTrainingTest, ALostExpertRankTakesACopyOfItsExperts) {
+  // Ranks 1 and 3 have the same experts; with redundancy one rank keeps a copy of another's.
+  v1::JobSpec redundant = JobOfExpertRanks(2, 2, 2);
+  redundant.mutable_parallelism()->mutable_zero()->set_redundancy(1);
+  for (const v1::JobSpec& spec : {JobOfExpertRanks(4, 2), redundant}) {
+    const TrainedValues expected = ValuesByAllReduce(spec);
+    for (const HookCall& at : {HookCall{Hook::kAcquire, 3, 2}, HookCall{Hook::kGradientReady, 4, 3},
+                               HookCall{Hook::kEndStep, 5, 1}}) {
+      ExpectLossIsRepaired(spec, {/*slot=*/1, at, /*takes_effect=*/true}, expected);
+    }
+  }
+}
+
 TEST_F(ExpertTrainingTest, EveryRouter) {
   v1::JobSpec spec = Job();
   v1::MoeSpec& moe = *spec.mutable_model()->mutable_transformer()->mutable_moe();
@@ -199,6 +275,15 @@ TEST_F(ExpertTrainingTest, EvaluationsAreThoseOfOneProcess) {
   const RunResult alone = TrainByAllReduce(one, {});
   ASSERT_GT(alone.evaluated, 0u);
   ASSERT_NO_FATAL_FAILURE(ExpectEvaluationsOf(alone, TrainByAllReduce(OnMesh(spec, 2, 2, 1), {})));
+
+  // Of three ranks, some have passes without examples, in which others need their experts.
+  spec.mutable_model()->mutable_transformer()->mutable_moe()->set_experts(6);
+  one = spec;
+  one.set_workers(1);
+  spec = OnMesh(spec, 1, 3);
+  spec.mutable_parallelism()->set_expert(3);
+  ASSERT_NO_FATAL_FAILURE(
+      ExpectEvaluationsOf(TrainByAllReduce(one, {}), TrainByAllReduce(spec, {})));
 }
 
 }  // namespace

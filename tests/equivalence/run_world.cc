@@ -68,6 +68,7 @@ v1::TaskOrder RunWorld::Order(uint32_t slot, uint64_t incarnation) const {
   *order.mutable_spec() = spec_;
   order.set_generation(kGeneration);
   order.set_slot(slot);
+  order.set_worker_id(absl::StrCat("worker", slot));
   order.set_incarnation(incarnation);
   *order.mutable_shard_map() = servers_.Deal(kJob, kGeneration, job_.schema->partitions());
   order.set_checkpoint_root(checkpoints_.root());
@@ -214,12 +215,13 @@ void RunWorld::TakeFromShards(uint32_t slot) {
 
 void RunWorld::JoinShares() {
   absl::MutexLock lock(&mutex_);
-  // There is one for each data rank.
+  // There is one for each data rank, or for those that have all experts together.
   std::map<int, std::map<std::string, std::vector<float>>> whole;
   const Mesh mesh = MeshOf(spec_);
+  const Axes wholes = kDataAxes.Without(kExpertAxes);
   const int slots = static_cast<int>(spec_.workers());
   for (int slot = 0; slot < slots; ++slot) {
-    std::map<std::string, std::vector<float>>& values = whole[mesh.Position(slot, kDataAxes)];
+    std::map<std::string, std::vector<float>>& values = whole[mesh.Position(slot, wholes)];
     for (const TensorSpec& tensor : TensorsOf(spec_, slot, job_)) {
       const std::vector<float>& share = run_.trained[slot].values[tensor.name];
       EXPECT_EQ(static_cast<int64_t>(share.size()), tensor.elements()) << tensor.name;
@@ -232,7 +234,7 @@ void RunWorld::JoinShares() {
     }
   }
   for (int slot = 0; slot < slots; ++slot) {
-    run_.trained[slot].values = whole[mesh.Position(slot, kDataAxes)];
+    run_.trained[slot].values = whole[mesh.Position(slot, wholes)];
   }
 }
 

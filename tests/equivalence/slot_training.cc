@@ -28,6 +28,7 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(const v1::JobSpec& spec,
       spec, *job.model, strategy,
       StepExecutor::Options{.tensor_group = peers.tensor_group,
                             .context_group = peers.context_group,
+                            .expert_group = peers.expert_group,
                             .stage = ModelStage{.shape = {.order = run.order},
                                                 .sizes = {job.model->description().units}}});
 }
@@ -36,7 +37,7 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(const v1::JobSpec& spec,
 
 std::vector<TensorSpec> TensorsOf(const v1::JobSpec& spec, uint32_t slot, const PreparedJob& job) {
   return LocalTensors(job.model->description().tensors, DivisionOf(*job.schema, MeshOf(spec)),
-                      MeshOf(spec).Position(static_cast<int>(slot), kModelAxes))
+                      MeshOf(spec).Position(static_cast<int>(slot), kShareAxes))
       .value();
 }
 

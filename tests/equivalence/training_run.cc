@@ -51,6 +51,7 @@ absl::Status TrainInRounds(uint32_t slot, ShardedStrategy& strategy, DyingStrate
                            {dying,
                             {.tensor_group = strategy.tensor_group(),
                              .context_group = strategy.context_group(),
+                             .expert_group = strategy.expert_group(),
                              .stages = strategy.stage_group()}},
                            coordinator);
     }

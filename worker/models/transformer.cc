@@ -146,7 +146,8 @@ class Transformer final : public Model, private UnitBoundaries {
                         .group = context.tensor_group,
                         .sequence_parallel = context.sequence_parallel,
                         .context_group = context.context_group,
-                        .context_exchange = context.context_exchange},
+                        .context_exchange = context.context_exchange,
+                        .expert_group = context.expert_group},
             .parameters = parameters,
             .tokens = memory.tokens,
             .loss = memory.loss,
@@ -286,7 +287,8 @@ absl::Status CheckDivisible(const TransformerShape& shape, const Mesh& mesh) {
                                                    ", which does not divide the model's ", number,
                                                    " ", what, "; ", remedy, "."));
   }
-  return LocalTensors(MakeTransformerTensors(shape).specs, {mesh.Only(kLayerAxes)}, 0).status();
+  return LocalTensors(MakeTransformerTensors(shape).specs, {mesh.Only(kExpertAxes | Axis::kTensor)}, 0)
+      .status();
 }
 
 }  // namespace

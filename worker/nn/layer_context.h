@@ -10,6 +10,7 @@
 namespace muster {
 
 class ContextGroup;
+class ExpertGroup;
 class TensorGroup;
 
 // What a layer may use besides its spans; passed to every call, so that there is no process-wide
@@ -36,6 +37,8 @@ struct LayerContext {
   // and computes its share of them. Loss and results are those of all.
   ContextGroup* context_group = nullptr;
   ContextExchange context_exchange = ContextExchange::kRing;
+  // The ranks that share out the experts of each layer; null: this rank has all of them.
+  ExpertGroup* expert_group = nullptr;
 };
 
 }  // namespace muster

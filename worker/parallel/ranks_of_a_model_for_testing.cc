@@ -16,6 +16,7 @@
 #include "worker/nn/transformer/host_backend.h"
 #include "worker/nn/transformer/transformer_tensors.h"
 #include "worker/parallel/communicator_context_group.h"
+#include "worker/parallel/communicator_expert_group.h"
 #include "worker/parallel/communicator_tensor_group.h"
 
 namespace muster {
@@ -32,7 +33,7 @@ struct Results {
 
 // Runs a micro-batch forward and backward on this rank of the mesh, with its groups.
 Results Train(const Model& model, const Batch& batch, const WayOfRanks& way, int rank,
-              TensorGroup* tensor_group, ContextGroup* context_group) {
+              TensorGroup* tensor_group, ContextGroup* context_group, ExpertGroup* expert_group) {
   const std::vector<TensorSpec> tensors =
       LocalTensors(model.description().tensors, {way.mesh}, rank).value();
   LocalTrainer trainer(model, tensors, kSeed);
@@ -44,7 +45,8 @@ Results Train(const Model& model, const Batch& batch, const WayOfRanks& way, int
                                            .tensor_group = tensor_group,
                                            .sequence_parallel = way.sequence_parallel,
                                            .context_group = context_group,
-                                           .context_exchange = way.exchange});
+                                           .context_exchange = way.exchange,
+                                           .expert_group = expert_group});
   return {status, trainer.micro_batch().loss_sum, trainer.micro_batch().correct,
           trainer.gradients()};
 }
@@ -95,6 +97,40 @@ class DyingContextGroup final : public ContextGroup {
   const std::function<void()> die_;
 };
 
+// The same of an expert group.
+class DyingExpertGroup final : public ExpertGroup {
+ public:
+  DyingExpertGroup(ExpertGroup& group, int call, std::function<void()> die)
+      : group_(group), left_(call), die_(std::move(die)) {}
+
+  int size() const override { return group_.size(); }
+  int rank() const override { return group_.rank(); }
+  void GatherCounts(absl::Span<const int32_t> mine, absl::Span<int32_t> all) override {
+    Count();
+    group_.GatherCounts(mine, all);
+  }
+  void Start(absl::Span<const Sent> sent, absl::Span<const Received> received) override {
+    Count();
+    group_.Start(sent, received);
+  }
+  void Await() override {
+    Count();
+    group_.Await();
+  }
+  absl::Status status() const override { return group_.status(); }
+
+  bool died() const { return left_ < 0; }
+
+ private:
+  void Count() {
+    if (left_-- == 0) die_();
+  }
+
+  ExpertGroup& group_;
+  int left_;
+  const std::function<void()> die_;
+};
+
 // Returns the group of the rank along the axes, a collective call of all; null if it is alone.
 std::unique_ptr<Communicator> GroupAlong(Axes axes, const Mesh& mesh, Communicator& world) {
   if (mesh.size(axes) == 1) return nullptr;
@@ -114,8 +150,9 @@ std::vector<std::vector<double>> Joined(const std::vector<TensorSpec>& whole,
     const auto local = LocalTensors(whole, {way.mesh}, static_cast<int>(rank)).value();
     for (size_t t = 0; t < whole.size(); ++t) {
       if (joined[t].empty()) continue;
-      const bool equal =
-          whole[t].placement.kind == Placement::Kind::kReplicate && !way.sequence_parallel;
+      const bool equal = (whole[t].placement.kind == Placement::Kind::kReplicate ||
+                          whole[t].placement.kind == Placement::Kind::kExperts) &&
+                         !way.sequence_parallel;
       if (equal && !first) continue;
       const std::vector<float>& gradient = ranks[rank].gradients[t];
       ForEachGlobal(local[t], 0, gradient.size(),
@@ -168,9 +205,9 @@ TransformerShape LlamaForTesting(int64_t context) {
           .biases = false};
 }
 
-TransformerShape ExpertsForTesting(int64_t context) {
+TransformerShape ExpertsForTesting(int64_t context, int64_t experts) {
   TransformerShape shape = LlamaForTesting(context);
-  shape.experts = {.experts = 5,
+  shape.experts = {.experts = experts,
                    .top_k = 2,
                    .width = 24,
                    .shared_width = 16,
@@ -183,9 +220,8 @@ TransformerShape ExpertsForTesting(int64_t context) {
 }
 
 TransformerShape ShapeForTesting(int which, int64_t context) {
-  constexpr TransformerShape (*kShapes[])(int64_t) = {Gpt2ForTesting, LlamaForTesting,
-                                                      ExpertsForTesting};
-  return kShapes[which](context);
+  if (which == 2) return ExpertsForTesting(context);
+  return which == 1 ? LlamaForTesting(context) : Gpt2ForTesting(context);
 }
 
 Batch RandomBatch(const TransformerShape& shape, int64_t sequences) {
@@ -229,16 +265,26 @@ std::vector<absl::Status> StatusesAfterDeath(
   threads.Run([&](std::unique_ptr<Communicator> world) {
     const int rank = world->rank();
     const std::unique_ptr<Communicator> context = GroupAlong(kContext, way.mesh, *world);
+    const std::unique_ptr<Communicator> expert = GroupAlong(kExpertAxes, way.mesh, *world);
     // Nobody dies while others still make their groups.
     threads.AwaitAll();
-    CommunicatorContextGroup group(*context, absl::Minutes(5),
-                                   [](Work& work) { return work.Wait(absl::InfiniteDuration()); });
-    DyingContextGroup counting(group, rank == dying ? call : std::numeric_limits<int>::max(),
-                               [&] { threads.Kill(dying); });
+    const auto wait = [](Work& work) { return work.Wait(absl::InfiniteDuration()); };
+    const auto die = [&] { threads.Kill(dying); };
+    constexpr int kNever = std::numeric_limits<int>::max();
+    const int at = rank == dying ? call : kNever;
+    CommunicatorContextGroup group(*context, absl::Minutes(5), wait);
+    DyingContextGroup counting(group, expert == nullptr ? at : kNever, die);
+    absl::optional<CommunicatorExpertGroup> expert_group;
+    absl::optional<DyingExpertGroup> counting_experts;
+    if (expert != nullptr) {
+      expert_group.emplace(*expert, absl::Minutes(5), wait);
+      counting_experts.emplace(*expert_group, at, die);
+    }
     const Results results =
-        Train(*model_of(way.mesh), batch, way, rank, /*tensor_group=*/nullptr, &counting);
+        Train(*model_of(way.mesh), batch, way, rank, /*tensor_group=*/nullptr, &counting,
+              expert == nullptr ? nullptr : &*counting_experts);
     if (rank == dying) {
-      died = counting.died();
+      died = expert == nullptr ? counting.died() : counting_experts->died();
     } else {
       statuses[rank] = results.status;
     }
@@ -252,7 +298,7 @@ void ExpectResultsOfOneRank(
     const WayOfRanks& way, const Batch& batch, double bound) {
   const std::unique_ptr<const Model> whole = model_of(Mesh());
   const Results alone =
-      Train(*whole, batch, {.split_backward = way.split_backward}, /*rank=*/0, nullptr, nullptr);
+      Train(*whole, batch, {.split_backward = way.split_backward}, /*rank=*/0, nullptr, nullptr, nullptr);
   const int ranks = way.mesh.world_size();
   std::vector<Results> results(ranks);
   TestRanks threads(ranks);
@@ -262,13 +308,15 @@ void ExpectResultsOfOneRank(
     absl::optional<CommunicatorTensorGroup> tensor_group;
     absl::optional<CommunicatorContextGroup> context_group;
     if (tensor != nullptr) tensor_group.emplace(*tensor, absl::Minutes(5));
-    if (context != nullptr) {
-      context_group.emplace(*context, absl::Minutes(5),
-                            [](Work& work) { return work.Wait(absl::InfiniteDuration()); });
-    }
+    const std::unique_ptr<Communicator> expert = GroupAlong(kExpertAxes, way.mesh, *world);
+    absl::optional<CommunicatorExpertGroup> expert_group;
+    const auto wait = [](Work& work) { return work.Wait(absl::InfiniteDuration()); };
+    if (context != nullptr) context_group.emplace(*context, absl::Minutes(5), wait);
+    if (expert != nullptr) expert_group.emplace(*expert, absl::Minutes(5), wait);
     results[world->rank()] = Train(*model_of(way.mesh), batch, way, world->rank(),
                                    tensor_group.has_value() ? &*tensor_group : nullptr,
-                                   context_group.has_value() ? &*context_group : nullptr);
+                                   context_group.has_value() ? &*context_group : nullptr,
+                                   expert_group.has_value() ? &*expert_group : nullptr);
     threads.AwaitAll();
   });
   for (const Results& result : results) {

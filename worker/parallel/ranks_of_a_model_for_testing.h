@@ -23,7 +23,7 @@ TransformerShape Gpt2ForTesting(int64_t context);
 TransformerShape LlamaForTesting(int64_t context);
 
 // The latter with experts in the second block, and a shared one with a gate.
-TransformerShape ExpertsForTesting(int64_t context);
+TransformerShape ExpertsForTesting(int64_t context, int64_t experts = 5);
 
 // Returns the first, second or third of these.
 TransformerShape ShapeForTesting(int which, int64_t context);
@@ -40,7 +40,7 @@ double BoundOf(DType type);
 
 // The way in which ranks compute a model together.
 struct WayOfRanks {
-  // Tensor and context ranks.
+  // Tensor and context ranks, and experts that the latter share out.
   Mesh mesh;
   bool sequence_parallel = false;
   ContextExchange exchange = ContextExchange::kRing;
@@ -53,8 +53,9 @@ void ExpectResultsOfOneRank(
     const std::function<std::unique_ptr<const Model>(const Mesh& mesh)>& model_of,
     const WayOfRanks& way, const Batch& batch, double bound);
 
-// Lets the last rank die, as by SIGKILL, at its call number `call` in its context group, and
-// returns the statuses of the others; none if it makes fewer calls.
+// Lets the last rank die, as by SIGKILL, at its call number `call` in its expert group, or in its
+// context group where ranks share out no experts, and returns the statuses of the others; none if
+// it makes fewer calls.
 std::vector<absl::Status> StatusesAfterDeath(
     const std::function<std::unique_ptr<const Model>(const Mesh& mesh)>& model_of,
     const WayOfRanks& way, const Batch& batch, int call);

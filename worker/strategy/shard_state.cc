@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<ShardState>> ShardState::Create(
   if (offload_folder.has_value()) {
     MUSTER_ASSIGN_OR_RETURN(
         state->offloaded_state_,
-        OffloadedFloats::Create(*offload_folder, state->state_floats(shard.size(kShardAxes))));
+        OffloadedFloats::Create(*offload_folder, state->state_floats(Holders(shard.mesh))));
   }
   state->MakeWindows();
   state->AllocateValues();
@@ -83,7 +83,7 @@ absl::StatusOr<ShardState::Parts> ShardState::MakeParts(const v1::TablesSchema& 
   for (const int other_rank : shard.mesh.Group(0, kPartAxes)) {
     MUSTER_ASSIGN_OR_RETURN(const Tables other, LocalTables(schema, shard.Of(other_rank)));
     MUSTER_ASSIGN_OR_RETURN(const DenseLayout its_layout, LayoutOfTensors(schema, other.tensors));
-    cells.emplace_back(its_layout, ShardLayout(its_layout, shard.size(kShardAxes)));
+    cells.emplace_back(its_layout, ShardLayout(its_layout, Holders(shard.mesh)));
   }
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<const Optimizer> dense_optimizer,
                           CreateOptimizer(schema.optimizer(), Granularity::kElements));
@@ -98,8 +98,8 @@ ShardState::ShardState(const v1::TablesSchema& schema, const MeshPosition& shard
       tables_(std::move(parts.tables)),
       layout_(std::move(parts.layout)),
       shard_(shard),
-      shard_layout_(layout_, shard.size(kShardAxes)),
-      owned_(shard_layout_.OwnedBlocks(layout_, shard.at(kShardAxes))),
+      shard_layout_(layout_, Holders(shard.mesh)),
+      owned_(shard_layout_.OwnedBlocks(layout_, shard.at(kHolderAxes))),
       dense_optimizer_(std::move(parts.dense_optimizer)),
       row_optimizer_(std::move(parts.row_optimizer)),
       state_per_weight_(dense_optimizer_->state_floats(1)),
@@ -110,19 +110,19 @@ ShardState::ShardState(const v1::TablesSchema& schema, const MeshPosition& shard
 
 ShardState::~ShardState() = default;
 
-size_t ShardState::state_floats(int shards) const {
-  return ShardLayout(layout_, shards).slice_elements() * state_per_weight_;
+size_t ShardState::state_floats(const Holders& holders) const {
+  return ShardLayout(layout_, holders).slice_elements() * state_per_weight_;
 }
 
 void ShardState::CountCells() {
   size_t own = 0;
   for (const NormCells::BlockCells& block :
-       cells_[shard_.at(kPartAxes)].blocks(shard_.at(kShardAxes))) {
+       cells_[shard_.at(kPartAxes)].blocks(shard_.at(kHolderAxes))) {
     first_cells_.push_back(own);
     own += block.count;
   }
   for (int other = 0; other < shard_.mesh.world_size(); ++other) {
-    const int index = shard_.Of(other).at(kShardAxes);
+    const int index = shard_.Of(other).at(kHolderAxes);
     size_t cells = cells_[shard_.Of(other).at(kPartAxes)].count(index);
     for (uint32_t p = index; p < layout_.partitions(); p += shard_.size(kShardAxes)) {
       cells += tables_.sparse.size();
@@ -159,7 +159,7 @@ void ShardState::AllocateValues() {
     optimizer_state_ = std::make_unique<Arena>(shard_layout_.slice_elements() * state_per_weight_);
   }
   SetSlices(PartSlices(own_weights_->values()));
-  if (shard_layout_.shards() > 1) return;
+  if (shard_layout_.holders().shards > 1) return;
   for (absl::Span<float> span : TensorSpans(layout_, tables_.tensors, own_weights_->values())) {
     parameters_.push_back(span);
   }
@@ -325,18 +325,19 @@ std::vector<std::vector<double>> ShardState::SquaredNorms(const GradientSums& su
     norms[p].resize(layout_.partition_blocks(p).size() + tables);
   }
   std::vector<double> own;
-  if (shard_layout_.shards() == 1) own = CellNorms(sums.dense, sums.rows);
+  if (shard_layout_.holders().count() == 1) own = CellNorms(sums.dense, sums.rows);
   const std::vector<absl::Span<const double>> cells =
-      CellsByShard(shard_layout_.shards() == 1 ? absl::MakeConstSpan(own) : sums.cells);
+      CellsByShard(shard_layout_.holders().count() == 1 ? absl::MakeConstSpan(own) : sums.cells);
   const std::vector<double> blocks = cells_[0].AddUp(cells);
   for (uint32_t id = 0; id < blocks.size(); ++id) {
     const DenseLayout::Block& block = layout_.blocks()[id];
     norms[block.partition][block.index_in_partition] = blocks[id];
   }
-  for (int shard = 0; shard < shard_layout_.shards(); ++shard) {
+  const int shards = shard_layout_.holders().count();
+  for (int shard = 0; shard < shards; ++shard) {
     const double* cell = cells[shard].data() + cells_[0].count(shard);
     for (size_t table = 0; table < tables; ++table) {
-      for (uint32_t p = shard; p < layout_.partitions(); p += shard_layout_.shards()) {
+      for (uint32_t p = shard; p < layout_.partitions(); p += shards) {
         norms[p][layout_.partition_blocks(p).size() + table] = *cell++;
       }
     }
@@ -356,7 +357,9 @@ double ShardState::SquaredNormOfAll(const GradientSums& sums) const {
     std::vector<std::pair<uint32_t, double>> blocks;
     for (const int stage : shard_.mesh.Group(first_stage, Axis::kPipeline)) {
       std::vector<absl::Span<const double>> of_rank;
-      for (const int shard : shard_.mesh.Group(stage, kShardAxes)) of_rank.push_back(cells[shard]);
+      for (const int holder : shard_.mesh.Group(stage, kHolderAxes)) {
+        of_rank.push_back(cells[holder]);
+      }
       const NormCells& own = cells_[shard_.mesh.Position(stage, kPartAxes)];
       const std::vector<double> norms = own.AddUp(of_rank);
       for (size_t id = 0; id < norms.size(); ++id) blocks.emplace_back(own.unit(id), norms[id]);

@@ -125,7 +125,8 @@ class ShardState {
 
   // Returns the shard that owns the rows of a key.
   uint32_t OwnerOf(uint64_t key) const {
-    return SparseShard(key, layout_.partitions(), static_cast<uint32_t>(shard_layout_.shards()));
+    return SparseShard(key, layout_.partitions(),
+                       static_cast<uint32_t>(shard_layout_.holders().shards));
   }
   // Reads the rows of keys of a sparse table into `out`; a row that was never pushed has its
   // initial value. REQUIRES: the shard owns them.
@@ -137,8 +138,8 @@ class ShardState {
   // of one partition are a cell, too; these follow those of blocks, table by table.
   std::vector<double> CellNorms(absl::Span<const absl::Span<float>> dense,
                                 absl::Span<const RowSum> rows) const;
-  // Returns the floats of optimizer state of dense tensors in a shard where there are `shards`.
-  size_t state_floats(int shards) const;
+  // Returns the floats of optimizer state of dense tensors in a shard where there are so many.
+  size_t state_floats(const Holders& holders) const;
   // Returns the number of cells of each shard, by position along kStateAxes.
   absl::Span<const size_t> cells_by_shard() const { return cells_by_shard_; }
 

@@ -63,7 +63,9 @@ bool JobCalls::holds_rows() const { return has_rows() && !served() && !IsHybrid(
 ModelStage JobCalls::Stage(int stage) const { return StageOfJob(spec_, schema_, units_, stage); }
 
 absl::StatusOr<std::vector<TensorSpec>> JobCalls::TensorsOf(int rank) const {
-  if (!served()) return LocalTensors(tensors_, division_, rank);
+  if (!served()) {
+    return LocalTensors(tensors_, division_, division_.mesh.Move(0, kModelAxes, rank));
+  }
   const size_t n = served_->tensors.size() / served_->ranks();
   const auto first = served_->tensors.begin() + static_cast<ptrdiff_t>(PartOf(rank) * n);
   return std::vector<TensorSpec>(first, first + static_cast<ptrdiff_t>(n));
@@ -94,7 +96,7 @@ RankCalls::RankCalls(const JobCalls& job, int rank, std::vector<TensorSpec> tens
                      DenseLayout layout)
     : job_(job),
       rank_(rank),
-      stage_(job.Stage(job.division().mesh.Position(rank, Axis::kPipeline))),
+      stage_(job.Stage(job.kinds().Position(rank, Axis::kPipeline))),
       tensors_(std::move(tensors)),
       layout_(std::move(layout)),
       units_(UnitCount(tensors_)),
@@ -102,7 +104,7 @@ RankCalls::RankCalls(const JobCalls& job, int rank, std::vector<TensorSpec> tens
       complete_(CompleteUnits(tensors_)),
       shared_(SharedSums(tensors_, DividesTokens(job.spec()))),
       holding_(HoldingOfStage(job.served() ? 0 : ZeroStage(job.spec()))),
-      shards_(layout_, job.served() ? 1 : job.mesh().size(kShardAxes)) {
+      shards_(layout_, job.served() ? Holders() : Holders(job.mesh())) {
   for (size_t i = 0; i < tensors_.size(); ++i) {
     if (tensors_[i].stages > 1 && tensors_[i].elements() > 0) tied_.push_back(static_cast<int>(i));
   }
@@ -280,11 +282,13 @@ class StepRecorder {
     bool continues = false;
     for (const int index : rank_.shards_.unit_parts(unit)) {
       const ShardLayout::Part& part = rank_.shards_.parts()[index];
+      if (part.slices == 1) continue;
+      const Axes among = part.experts ? kExpertShardAxes : kShardAxes;
       Call({.name = "gather",
             .index = unit,
             .continues = std::exchange(continues, true),
-            .among = kShardAxes,
-            .ranks = size(kShardAxes),
+            .among = among,
+            .ranks = size(among),
             .dtype = part.compute,
             .count = part.slice});
     }
@@ -346,7 +350,8 @@ class StepRecorder {
     } else if (action.unit < rank_.units_) {
       for (const int unit : rank_.complete_[action.unit]) {
         bool continues = false;
-        AddSlices("scatter", unit, unit, kShardAxes, Collective::kReduceScatter, continues);
+        AddSlices("scatter", unit, unit, {kShardAxes, kExpertShardAxes},
+                  Collective::kReduceScatter, continues);
       }
     }
   }
@@ -355,19 +360,29 @@ class StepRecorder {
     if (size(kGradientAxes) == 1) return;
     for (; next_bucket_ < buckets.size() && buckets[next_bucket_].ready_unit >= unit;
          ++next_bucket_) {
+      const Axes among = buckets[next_bucket_].experts ? kExpertCopyAxes : kGradientAxes;
+      if (size(among) == 1) continue;
       Call({.name = "all-reduce bucket",
             .index = static_cast<int>(next_bucket_),
-            .among = kGradientAxes,
-            .ranks = size(kGradientAxes),
+            .among = among,
+            .ranks = size(among),
             .kind = Collective::kAllReduce,
             .dtype = rank_.wire_,
             .count = buckets[next_bucket_].elements(),
             .deterministic = SumsInRankOrder(spec_)});
     }
   }
-  void AddSlices(absl::string_view name, int index, int unit, Axes among, Collective kind,
+  // The axes along which parts of experts are moved, and the others.
+  struct Among {
+    Axes others;
+    Axes experts;
+  };
+  void AddSlices(absl::string_view name, int index, int unit, const Among& groups, Collective kind,
                  bool& continues) {
     for (const int part : rank_.shards_.unit_parts(unit)) {
+      const Axes among =
+          rank_.shards_.parts()[part].experts ? groups.experts : groups.others;
+      if (size(among) == 1) continue;
       Call({.name = name,
             .index = index,
             .continues = std::exchange(continues, true),
@@ -399,7 +414,8 @@ class StepRecorder {
       bool continues = false;
       for (int ready = rank_.units_ - 1; ready >= 0; --ready) {
         for (const int unit : rank_.complete_[ready]) {
-          AddSlices("all-reduce slices", -1, unit, kCopyAxes, Collective::kAllReduce, continues);
+          AddSlices("all-reduce slices", -1, unit, {kCopyAxes, kExpertCopyAxes},
+                    Collective::kAllReduce, continues);
         }
       }
     }
@@ -444,7 +460,7 @@ class StepRecorder {
     if (clips && size(kStateAxes) > 1) Call({.name = "gather norms", .among = all});
   }
   void AddTiedSums() {
-    const int shards = rank_.shards_.shards();
+    const int shards = rank_.shards_.holders().count();
     std::vector<uint64_t> elements(rank_.tensors_.size());
     for (const int index : rank_.tied_) elements[index] = rank_.tensors_[index].elements();
     if (shards > 1 && step_.shard.has_value()) {
@@ -477,7 +493,7 @@ class StepRecorder {
                      .kind = action.receives() ? Collective::kReceive : Collective::kSend,
                      .dtype = DType::kUint8};
     if (step_.shard.has_value()) {
-      const int position = job_.division().mesh.Position(rank_.rank_, kLayerAxes);
+      const int position = job_.kinds().Position(rank_.rank_, kLayerAxes);
       call.count = job_.MessageBytes(action.unit, examples, position);
     } else {
       for (int position = 0; position < ranks; ++position) {

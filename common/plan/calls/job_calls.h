@@ -48,6 +48,8 @@ class JobCalls {
   bool has_rows() const { return schema_.sparse_size() > 0; }
   const Mesh& mesh() const { return mesh_; }
   const ModelDivision& division() const { return division_; }
+  // Returns the mesh of the kinds of ranks: along kModelAxes.
+  Mesh kinds() const { return mesh_.Only(kModelAxes); }
   // Returns the stage of the job's steps.
   ModelStage Stage(int stage) const;
 
@@ -62,7 +64,7 @@ class JobCalls {
 
  private:
   // Returns the position of a rank among those that divide the model on servers.
-  int PartOf(int rank) const { return division_.mesh.Position(rank, kPartAxes); }
+  int PartOf(int rank) const { return kinds().Position(rank, kPartAxes); }
 
   JobCalls(const v1::TablesSchema& schema, const v1::JobSpec& spec, CallRoad road);
 
@@ -83,7 +85,7 @@ class JobCalls {
 struct StepToRecord {
   // The examples of each of the step's micro-batches.
   std::vector<uint64_t> examples;
-  // The rank's position in its shard group; absent: what is recorded is the mean over its group
+  // The rank's position along kHolderAxes; absent: what is recorded is the mean over its group
   // and over the ranks of its layers.
   absl::optional<int> shard;
   // Only with servers: the bytes that are asked for before they are due.

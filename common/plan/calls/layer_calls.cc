@@ -32,7 +32,7 @@ void LayerCalls::Add(const StepAction& action, absl::Span<const uint64_t> exampl
   const bool backward =
       action.kind == ActionKind::kBackward || action.kind == ActionKind::kBackwardInput;
   const bool weights = action.kind == ActionKind::kBackwardWeights;
-  if (size(kLayerAxes) == 1 || (!forward && !backward && !weights)) return;
+  if (size(kLayerAxes | kExpertAxes) == 1 || (!forward && !backward && !weights)) return;
   examples_ = examples[action.micro_batch];
   if (examples_ == 0) return;
   if (!spec_.model().has_transformer()) {
@@ -123,10 +123,36 @@ void LayerCalls::AddBlockForward(bool experts) {
   SumTokens(type_);
   if (experts) {
     SumChoices();
+    if (size(kExpertAxes) > 1) {
+      AddExpertCall("gather rows by expert", Collective::kAllGather, DType::kInt32,
+                    transformer_.experts.E);
+      SendRows("rows to experts", /*weights=*/true);
+      SendRows("results of experts", /*weights=*/false);
+    }
   } else {
     GatherTokens("rows");
     SumTokens(type_);
   }
+}
+
+void LayerCalls::SendRows(absl::string_view name, bool weights) {
+  if (size(kExpertAxes) == 1) return;
+  const uint64_t rows =
+      RowsOfRank() / transformer_.C * transformer_.experts.k / size(kExpertAxes);
+  AddExpertCall(name, Collective::kAllToAll, type_, rows * transformer_.C);
+  if (!weights) return;
+  AddExpertCall(name, Collective::kAllToAll, DType::kF32, rows);
+  calls_.back().continues = true;
+}
+
+void LayerCalls::AddExpertCall(absl::string_view name, Collective kind, DType type,
+                               uint64_t count) {
+  calls_.push_back({.name = name,
+                    .among = kExpertAxes,
+                    .ranks = size(kExpertAxes),
+                    .kind = kind,
+                    .dtype = type,
+                    .count = count});
 }
 
 void LayerCalls::SumChoices() {
@@ -153,6 +179,11 @@ void LayerCalls::AddBlockBackward(bool experts, bool split) {
     SumTokens(type_);
     if (!experts) GatherTokens("rows");
   }
+  if (experts) {
+    if (recompute == Recompute::kFull) SendRows("rows to experts", /*weights=*/true);
+    SendRows("gradients to experts", /*weights=*/false);
+    SendRows("gradients of rows", /*weights=*/true);
+  }
   for (int half = experts ? 1 : 0; half < 2; ++half) {
     GatherTokens("gradients");
     if (half == 1) Exchange(/*backward=*/true);
@@ -164,7 +195,8 @@ void LayerCalls::AddBlockBackward(bool experts, bool split) {
 uint64_t LayerCalls::tokens() const { return examples_ * transformer_.T / size(kContext); }
 
 uint64_t LayerCalls::RowsOfRank() const {
-  return CeilDivide<uint64_t>(tokens(), size(Axis::kTensor)) * transformer_.C;
+  return (divides_tokens_ ? CeilDivide<uint64_t>(tokens(), size(Axis::kTensor)) : tokens()) *
+         transformer_.C;
 }
 
 void LayerCalls::GatherTokens(absl::string_view what) { GatherTokens(what, type_); }

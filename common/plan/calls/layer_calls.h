@@ -48,6 +48,10 @@ class LayerCalls {
   void AddBlockForward(bool experts);
   void AddBlockBackward(bool experts, bool split);
   void SumChoices();
+  // Rows of tokens between expert ranks, of whom each gets as many, and their weights: what routers
+  // choose may differ.
+  void SendRows(absl::string_view name, bool weights);
+  void AddExpertCall(absl::string_view name, Collective kind, DType type, uint64_t count);
   uint64_t tokens() const;
   uint64_t RowsOfRank() const;
   void GatherTokens(absl::string_view what);

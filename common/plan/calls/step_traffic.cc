@@ -62,7 +62,8 @@ void ForEachCall(const RecordedStep& step, const MicroBatches& micro_batches, Vi
 
 WorkerTraffic& PartOf(const StepCall& call, AxisTraffic& traffic) {
   if (call.among == Axis::kPipeline) return traffic.pipeline;
-  const bool within_layers = call.among == Axis::kTensor || call.among == kContext;
+  const bool within_layers =
+      call.among == Axis::kTensor || call.among == kContext || call.among == kExpertAxes;
   return within_layers ? traffic.tensor : traffic.data;
 }
 
@@ -89,7 +90,7 @@ class RankTraffic {
     const Mesh& mesh = job_.mesh();
     AxisTraffic traffic;
     ForEachCall(rank_->Record(
-                    {.examples = micro_batches.examples, .shard = mesh.Position(slot, kShardAxes)}),
+                    {.examples = micro_batches.examples, .shard = mesh.Position(slot, kHolderAxes)}),
                 micro_batches, [&](const StepCall& call, double times) {
                   const int position = mesh.Position(slot, call.among) % call.ranks;
                   PartOf(call, traffic) += bytes_.Of(call, position) * times;
@@ -133,7 +134,7 @@ absl::StatusOr<PredictedTraffic> PredictSlots(const v1::TablesSchema& schema,
   MUSTER_ASSIGN_OR_RETURN(const JobCalls job, CallsOf(schema, spec, road, way));
   CallBytes bytes(way);
   std::vector<RankTraffic> ranks;
-  for (int rank = 0; rank < job.division().mesh.world_size(); ++rank) {
+  for (int rank = 0; rank < job.kinds().world_size(); ++rank) {
     MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<RankCalls> calls, RankCalls::Create(job, rank));
     ranks.emplace_back(job, bytes, std::move(calls));
   }
@@ -203,7 +204,7 @@ absl::StatusOr<std::vector<AxisTraffic>> PredictMeanTraffic(const v1::TablesSche
   const uint64_t data_ranks = job.mesh().size(kDataAxes);
   const uint64_t examples = spec.batch_size() / data_ranks;
   const uint64_t larger = spec.batch_size() % data_ranks;
-  const Mesh& model = job.division().mesh;
+  const Mesh model = job.kinds();
   const int ranks = model.size(kLayerAxes);
   // The first rank of a layer has more than the others, which have equally many; but which of them
   // pushes what they share differs.

@@ -209,6 +209,7 @@ class Planner {
     return PlanShardedMemory(model_.tensors, {.stage = stage_,
                                               .shards = shards,
                                               .replicas = SizeAlong(kCopyAxes, spec_),
+                                              .expert_ranks = SizeAlong(kExpertAxes, spec_),
                                               .kept_bytes = KeptGatheredBytes(spec_),
                                               .half_wire = IsHalf(spec_.update().wire())});
   }

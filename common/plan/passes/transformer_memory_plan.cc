@@ -100,7 +100,8 @@ ActivationRequest ActivationRequestOf(const TransformerSize& size, uint64_t sequ
           .tensor_ranks = size.tensor_ranks,
           .sequence_parallel = size.divides_tokens,
           .context_ranks = size.context_ranks,
-          .context_exchange = size.context_exchange};
+          .context_exchange = size.context_exchange,
+          .expert_ranks = size.expert_ranks};
 }
 
 uint64_t PlanTransformerScratch(const ModelSize& model, uint64_t sequences,

@@ -36,13 +36,14 @@ void Divide(const v1::JobSpec& spec, const Mesh& mesh, TransformerSize& size) {
   size.F /= ranks;
   size.V /= ranks;
   size.tensor_ranks = ranks;
+  size.expert_ranks = mesh.size(kExpertAxes);
   size.divides_tokens = DividesTokens(spec);
 }
 
 }  // namespace
 
 absl::StatusOr<ModelDivision> PlannedDivision(const v1::JobSpec& spec, const ModelSize& model) {
-  ModelDivision division = {.mesh = MeshOf(spec).Only(kModelAxes)};
+  ModelDivision division = {.mesh = MeshOf(spec).Only(kShareAxes)};
   if (division.stages() > 1) {
     MUSTER_ASSIGN_OR_RETURN(division.virtual_stage_units,
                             VirtualStageSizes(spec, CostsOfUnits(spec, model)));
@@ -77,7 +78,8 @@ ModelSize SizeOfRank(const v1::JobSpec& spec, const ModelSize& model, const Mode
   for (ProductSize product : model.products) {
     const TensorSpec& tensor = of_rank.tensors[product.tensor];
     if (tensor.elements() == 0) continue;
-    product.out = static_cast<uint64_t>(tensor.shape[0]);
+    // As many tokens are multiplied with a rank's experts as it has itself, if these are balanced.
+    product.out = static_cast<uint64_t>(tensor.shape[0]) * tensor.expert_ranks;
     product.in = static_cast<uint64_t>(tensor.shape[1]);
     of_rank.products.push_back(product);
   }

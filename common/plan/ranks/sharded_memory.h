@@ -17,6 +17,8 @@ struct Sharding {
   // Ranks in a shard group, and the number of shard groups.
   uint32_t shards = 1;
   uint32_t replicas = 1;
+  // Ranks that share out experts.
+  uint32_t expert_ranks = 1;
   // Stage 3: memory for units that stay gathered, beside units in flight.
   uint64_t kept_bytes = 0;
   // True if gradients travel in 16 bits, so that each sum is rounded into other memory.

@@ -37,8 +37,8 @@ absl::Status TooMany(absl::string_view field, uint64_t value, absl::string_view 
 // tensors that cannot be divided, of which the job leaves out the size.
 absl::StatusOr<std::vector<TensorSpec>> FirstShares(const v1::JobSpec& spec,
                                                     const ModelSize& model) {
-  const Mesh mesh = MeshOf(spec).Only(kLayerAxes);
-  const int ranks = mesh.world_size();
+  const Mesh mesh = MeshOf(spec).Only(kExpertAxes | Axis::kTensor);
+  const int ranks = mesh.size(Axis::kTensor);
   absl::StatusOr<std::vector<TensorSpec>> shares = LocalTensors(model.tensors, {mesh}, /*rank=*/0);
   if (shares.ok()) return shares;
   const absl::Status& status = shares.status();

@@ -41,6 +41,7 @@ struct TransformerSize {
   bool divides_tokens = false;
   // The number of ranks that share out sequences, of which T is then a rank's, and how.
   uint64_t context_ranks = 1;
+  uint64_t expert_ranks = 1;
   ContextExchange context_exchange = ContextExchange::kRing;
   ExpertExtents experts;
 

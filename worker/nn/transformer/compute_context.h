@@ -16,6 +16,8 @@
 
 namespace muster {
 
+class ExpertGroup;
+
 // The collaborators of a transformer's layers besides their arrays; passed to every call. Arrays,
 // and what the pointers here name, lie in the memory of the ops.
 struct ComputeContext {
@@ -49,6 +51,8 @@ struct ComputeContext {
   // others' keys and values; null: rows are whole sequences.
   ContextGroup* context_group = nullptr;
   ContextExchange context_exchange = ContextExchange::kRing;
+  // The ranks that share out experts; null: this rank has all of them.
+  ExpertGroup* expert_group = nullptr;
 
   bool divides_rows() const { return group != nullptr && sequence_parallel; }
   // Returns the rows that each rank has memory for where rows are shared out: n. Rank r has rows

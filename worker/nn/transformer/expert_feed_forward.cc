@@ -31,6 +31,8 @@ ExpertFeedForward::ExpertFeedForward(const TransformerShape& shape, int64_t laye
     : shape_(shape),
       experts_(shape.experts),
       layer_(layer),
+      products_(shape),
+      dispatched_(shape),
       shared_(shape, shape.experts.shared_width) {}
 
 RouterShape ExpertFeedForward::Router(const ComputeContext& own) const {
@@ -58,27 +60,14 @@ TokenRowsShape ExpertFeedForward::Rows(const ComputeContext& own) const {
       .type = own.type, .tokens = own.rows.count(), .top_k = experts_.top_k, .width = shape_.width};
 }
 
-ExpertLinear ExpertFeedForward::Up(const ComputeContext& own) const {
-  return {.type = own.type,
-          .experts = experts_.experts,
+RowsOfExperts ExpertFeedForward::OwnRowsOfExperts(const ComputeContext& own,
+                                                  const BlockActivations& activations) const {
+  const ExpertActivations& experts = activations.experts;
+  return {.experts = experts_.experts,
           .rows = Router(own).rows(),
-          .in = shape_.width,
-          .out = shape_.UpWidth(experts_.width)};
-}
-
-ExpertLinear ExpertFeedForward::Down(const ComputeContext& own) const {
-  return {.type = own.type,
-          .experts = experts_.experts,
-          .rows = Router(own).rows(),
-          .in = experts_.width,
-          .out = shape_.width};
-}
-
-ExpertActivation ExpertFeedForward::Activation(const ComputeContext& own) const {
-  return {.type = own.type,
-          .rows = Router(own).rows(),
-          .F = experts_.width,
-          .gated = shape_.activation == TransformerShape::Activation::kSwiGlu};
+          .offsets = experts.rows.offsets,
+          .assignments = experts.rows.assignments,
+          .weights = experts.weights};
 }
 
 DenseArrays ExpertFeedForward::Shared(const BlockActivations& activations) const {
@@ -124,27 +113,25 @@ void ExpertFeedForward::MakeActivated(const ComputeContext& own, const BlockWeig
                                       const BlockActivations& activations,
                                       const BlockScratch& scratch) const {
   const ExpertActivations& experts = activations.experts;
+  const RowsOfExperts rows = OwnRowsOfExperts(own, activations);
   Gather(own, activations, activations.norm2_out, scratch);
-  own.ops.experts().Linear(Up(own), experts.rows.offsets, scratch.expert_rows, weights.experts.up,
-                           experts.up);
-  Activate(own, activations);
-  if (experts_.shared_width > 0) shared_.MakeActivated(own, weights.up, Shared(activations));
+  products_.MakeUp(own, rows, scratch.expert_rows, weights.experts.up, experts.up);
+  products_.Activate(own, rows, experts.up, experts.activated);
 }
 
-void ExpertFeedForward::Activate(const ComputeContext& own,
-                                 const BlockActivations& activations) const {
-  const ExpertActivations& experts = activations.experts;
-  own.ops.experts().Activate(Activation(own), {.x = experts.up,
-                                               .assignments = experts.rows.assignments,
-                                               .weights = experts.weights,
-                                               .y = experts.activated});
-}
-
-void ExpertFeedForward::MakeGated(const ComputeContext& own, const BlockWeights& weights,
-                                  const BlockActivations& activations) const {
+void ExpertFeedForward::MakeShared(const ComputeContext& own, const BlockWeights& weights,
+                                   const BlockActivations& activations, void* branch) const {
+  if (experts_.shared_width == 0 || own.rows.count() == 0) return;
+  shared_.MakeActivated(own, weights.up, Shared(activations));
+  if (branch == nullptr && !experts_.shared_gate) return;
+  if (!experts_.shared_gate) return shared_.MakeOut(own, weights.down, Shared(activations), branch);
   MakeScores(own, LinearOf(own, shape_.width, 1), activations.norm2_out,
              weights.experts.shared_gate, activations.experts.gate_logits);
   shared_.MakeOut(own, weights.down, Shared(activations), activations.experts.shared);
+  if (branch == nullptr) return;
+  own.ops.experts().GateRows(Rows(own), {.logits = activations.experts.gate_logits,
+                                         .x = activations.experts.shared,
+                                         .y = branch});
 }
 
 void ExpertFeedForward::Forward(const ComputeContext& context, const BlockWeights& weights,
@@ -155,23 +142,21 @@ void ExpertFeedForward::Forward(const ComputeContext& context, const BlockWeight
   const bool has_rows = own.rows.count() > 0;
   if (has_rows) Route(own, weights, activations);
   Count(context, own, activations);
-  if (!has_rows) return;
-  MakeActivated(own, weights, activations, scratch);
-  ExpertOps& ops = own.ops.experts();
-  ops.Linear(Down(own), experts.rows.offsets, experts.activated, weights.experts.down,
-             scratch.expert_rows);
-  CombineArrays combined = {
-      .rows = scratch.expert_rows, .places = experts.rows.places, .out = branch};
-  if (experts_.shared_width > 0) {
-    combined.bases[0] = branch;
-    if (experts_.shared_gate) {
-      MakeGated(own, weights, activations);
-      ops.GateRows(Rows(own), {.logits = experts.gate_logits, .x = experts.shared, .y = branch});
-    } else {
-      shared_.MakeOut(own, weights.down, Shared(activations), branch);
-    }
+  const auto make_shared = [&] { MakeShared(own, weights, activations, branch); };
+  if (own.expert_group != nullptr) {
+    dispatched_.Forward(own, weights, activations, scratch, make_shared);
   }
-  ops.CombineRows(Rows(own), combined);
+  if (!has_rows) return;
+  if (own.expert_group == nullptr) {
+    make_shared();
+    MakeActivated(own, weights, activations, scratch);
+    products_.MakeOut(own, OwnRowsOfExperts(own, activations), experts.activated,
+                      weights.experts.down, scratch.expert_rows);
+  }
+  CombineArrays combined = {
+      .rows = ResultRows(own, scratch), .places = experts.rows.places, .out = branch};
+  if (experts_.shared_width > 0) combined.bases[0] = branch;
+  own.ops.experts().CombineRows(Rows(own), combined);
 }
 
 void ExpertFeedForward::RecomputeActivations(Recompute recompute, const ComputeContext& context,
@@ -179,15 +164,30 @@ void ExpertFeedForward::RecomputeActivations(Recompute recompute, const ComputeC
                                              const BlockActivations& activations,
                                              const BlockScratch& scratch) const {
   const ComputeContext own = OwnRows(context);
-  if (recompute == Recompute::kNone || own.rows.count() == 0) return;
+  const bool dispatched = own.expert_group != nullptr;
+  const bool has_rows = own.rows.count() > 0;
+  if (recompute == Recompute::kNone || (!has_rows && !dispatched)) return;
   if (recompute == Recompute::kFull) {
-    Route(own, weights, activations);
-    MakeActivated(own, weights, activations, scratch);
-    if (experts_.shared_gate) MakeGated(own, weights, activations);
-    return;
+    if (has_rows) Route(own, weights, activations);
+    if (dispatched) {
+      dispatched_.Recompute(own, weights, activations, scratch);
+    } else {
+      MakeActivated(own, weights, activations, scratch);
+    }
+    return MakeShared(own, weights, activations, /*branch=*/nullptr);
   }
-  Activate(own, activations);
-  if (experts_.shared_width > 0) shared_.Activate(own, Shared(activations));
+  if (dispatched) {
+    dispatched_.Activate(own, activations, scratch);
+  } else {
+    products_.Activate(own, OwnRowsOfExperts(own, activations), activations.experts.up,
+                       activations.experts.activated);
+  }
+  if (has_rows && experts_.shared_width > 0) shared_.Activate(own, Shared(activations));
+}
+
+const void* ExpertFeedForward::ResultRows(const ComputeContext& own,
+                                          const BlockScratch& scratch) const {
+  return own.expert_group == nullptr ? scratch.expert_rows : scratch.returned_rows;
 }
 
 void ExpertFeedForward::ZeroGradients(const ComputeContext& own,
@@ -195,8 +195,11 @@ void ExpertFeedForward::ZeroGradients(const ComputeContext& own,
   if (own.gradients != Accumulation::kWrite) return;
   const int64_t C = shape_.width, E = experts_.experts, F = experts_.width;
   own.ops.Zero(E * C, gradients.experts.router);
-  own.ops.Zero(E * shape_.UpWidth(F) * C, gradients.experts.up);
-  own.ops.Zero(E * C * F, gradients.experts.down);
+  // With expert ranks, tokens of others make the gradients of experts.
+  if (own.expert_group == nullptr) {
+    own.ops.Zero(E * shape_.UpWidth(F) * C, gradients.experts.up);
+    own.ops.Zero(E * C * F, gradients.experts.down);
+  }
   if (experts_.shared_width == 0) return;
   own.ops.Zero(shape_.UpWidth(experts_.shared_width) * C, gradients.up.weight);
   own.ops.Zero(C * experts_.shared_width, gradients.down.weight);
@@ -228,29 +231,6 @@ void ExpertFeedForward::BackwardShared(const ComputeContext& own, const BlockWei
                    gradients.up, gradients.down);
 }
 
-void ExpertFeedForward::BackwardDownWeights(const ComputeContext& own,
-                                            const BlockActivations& activations,
-                                            const BlockScratch& scratch,
-                                            const BlockGradients& gradients) const {
-  own.ops.experts().LinearBackwardWeights(Down(own), activations.experts.rows.offsets,
-                                          {.dy = scratch.expert_rows,
-                                           .x = activations.experts.activated,
-                                           .accumulation = own.gradients,
-                                           .weight = gradients.experts.down});
-}
-
-void ExpertFeedForward::BackwardUpWeights(const ComputeContext& own,
-                                          const BlockActivations& activations,
-                                          const BlockProductGradients& products,
-                                          const BlockScratch& scratch,
-                                          const BlockGradients& gradients) const {
-  own.ops.experts().LinearBackwardWeights(Up(own), activations.experts.rows.offsets,
-                                          {.dy = products.expert_up,
-                                           .x = scratch.expert_rows,
-                                           .accumulation = own.gradients,
-                                           .weight = gradients.experts.up});
-}
-
 void ExpertFeedForward::BackwardRouterWeights(const ComputeContext& own,
                                               const BlockActivations& activations,
                                               const BlockProductGradients& products,
@@ -262,12 +242,36 @@ void ExpertFeedForward::BackwardRouterWeights(const ComputeContext& own,
                         activations.norm2_out, {.weight = gradients.experts.shared_gate});
 }
 
+void ExpertFeedForward::BackwardExperts(const ComputeContext& own, const BlockWeights& weights,
+                                        const BlockActivations& activations,
+                                        const ExpertBackwardArrays& arrays,
+                                        const BlockGradients& gradients) const {
+  const ExpertActivations& experts = activations.experts;
+  const BlockScratch& scratch = arrays.scratch;
+  void* const dup = arrays.products.expert_up;
+  const RowsOfExperts rows = OwnRowsOfExperts(own, activations);
+  Gather(own, activations, arrays.dout, scratch);
+  if (!own.split_backward) {
+    products_.BackwardOutWeights(own, rows, scratch.expert_rows, experts.activated, own.gradients,
+                                 gradients.experts.down);
+  }
+  products_.BackwardOut(own, rows, scratch.expert_rows, weights.experts.down, experts.up,
+                        scratch.inner, dup, scratch.weights_gradient);
+  if (!own.split_backward) {
+    Gather(own, activations, activations.norm2_out, scratch);
+    products_.BackwardUpWeights(own, rows, dup, scratch.expert_rows, own.gradients,
+                                gradients.experts.up);
+  }
+  products_.BackwardUp(own, rows, dup, weights.experts.up, scratch.expert_rows);
+}
+
 void ExpertFeedForward::Backward(const ComputeContext& context, const BlockWeights& weights,
                                  const BlockActivations& activations,
                                  const ExpertBackwardArrays& arrays,
                                  const BlockGradients& gradients) const {
   const ComputeContext own = OwnRows(context);
   const ExpertActivations& experts = activations.experts;
+  const bool has_rows = own.rows.count() > 0;
   // Ranks that share out tokens have the same counts.
   if (gradients.experts.router_bias != nullptr) {
     own.ops.experts().LoadDirection(experts_.experts, {.runs = Counted(context).runs,
@@ -275,30 +279,28 @@ void ExpertFeedForward::Backward(const ComputeContext& context, const BlockWeigh
                                                        .accumulation = own.gradients,
                                                        .direction = gradients.experts.router_bias});
   }
-  if (own.rows.count() == 0) {
-    if (!own.split_backward) ZeroGradients(own, gradients);
-    return;
-  }
-  if (own.expert_loads != nullptr) {
-    own.ops.experts().AddLoads(experts_.experts, experts.rows.offsets,
-                               own.expert_loads + layer_ * experts_.experts);
-  }
+  if (!has_rows && !own.split_backward) ZeroGradients(own, gradients);
   const BlockProductGradients& products = arrays.products;
   const BlockScratch& scratch = arrays.scratch;
-  const bool at_once = !own.split_backward;
+  const auto backward_shared = [&] {
+    if (has_rows && experts_.shared_width > 0) {
+      BackwardShared(own, weights, activations, arrays, gradients);
+    }
+  };
+  if (own.expert_group != nullptr) {
+    dispatched_.Backward(own, weights, activations, arrays.dout, products.expert_up, scratch,
+                         gradients, backward_shared);
+  }
+  if (!has_rows) return;
   ExpertOps& ops = own.ops.experts();
-  if (experts_.shared_width > 0) BackwardShared(own, weights, activations, arrays, gradients);
-
-  Gather(own, activations, arrays.dout, scratch);
-  if (at_once) BackwardDownWeights(own, activations, scratch, gradients);
-  ops.LinearBackwardInput(Down(own), experts.rows.offsets, scratch.expert_rows,
-                          weights.experts.down, scratch.inner);
-  ops.ActivateBackward(Activation(own), {.x = experts.up,
-                                         .assignments = experts.rows.assignments,
-                                         .weights = experts.weights,
-                                         .dy = scratch.inner,
-                                         .dx = products.expert_up,
-                                         .dweights = scratch.weights_gradient});
+  if (own.expert_loads != nullptr) {
+    ops.AddLoads(experts_.experts, experts.rows.offsets,
+                 own.expert_loads + layer_ * experts_.experts);
+  }
+  if (own.expert_group == nullptr) {
+    backward_shared();
+    BackwardExperts(own, weights, activations, arrays, gradients);
+  }
   ops.RouteBackward(Router(own), own.type,
                     {.logits = experts.logits,
                      .chosen = experts.chosen,
@@ -310,15 +312,10 @@ void ExpertFeedForward::Backward(const ComputeContext& context, const BlockWeigh
                      .gradient_scale = own.loss_scale,
                      .dlogits = products.router,
                      .sums = own.router_sums});
-  if (at_once) {
-    BackwardRouterWeights(own, activations, products, gradients);
-    Gather(own, activations, activations.norm2_out, scratch);
-    BackwardUpWeights(own, activations, products, scratch, gradients);
-  }
-  ops.LinearBackwardInput(Up(own), experts.rows.offsets, products.expert_up, weights.experts.up,
-                          scratch.expert_rows);
-  CombineArrays combined = {
-      .rows = scratch.expert_rows, .places = experts.rows.places, .out = products.proj};
+  if (!own.split_backward) BackwardRouterWeights(own, activations, products, gradients);
+  CombineArrays combined = {.rows = ResultRows(own, scratch),
+                            .places = experts.rows.places,
+                            .out = products.proj};
   own.ops.LinearBackwardInput(LinearOf(own, shape_.width, experts_.experts), products.router,
                               weights.experts.router, scratch.inner);
   combined.bases[0] = scratch.inner;
@@ -338,10 +335,13 @@ void ExpertFeedForward::BackwardWeights(const ComputeContext& context,
                                         const BlockGradients& gradients) const {
   const ComputeContext own = OwnRows(context);
   if (own.rows.count() == 0) return ZeroGradients(own, gradients);
+  const RowsOfExperts rows = OwnRowsOfExperts(own, activations);
   Gather(own, activations, dout, scratch);
-  BackwardDownWeights(own, activations, scratch, gradients);
+  products_.BackwardOutWeights(own, rows, scratch.expert_rows, activations.experts.activated,
+                               own.gradients, gradients.experts.down);
   Gather(own, activations, activations.norm2_out, scratch);
-  BackwardUpWeights(own, activations, products, scratch, gradients);
+  products_.BackwardUpWeights(own, rows, products.expert_up, scratch.expert_rows, own.gradients,
+                              gradients.experts.up);
   BackwardRouterWeights(own, activations, products, gradients);
   if (experts_.shared_width == 0) return;
   shared_.BackwardWeights(own, Shared(activations), SharedGradient(activations, dout), products.up,

@@ -4,6 +4,8 @@
 #include "common/compute/expert_ops.h"
 #include "worker/nn/transformer/compute_context.h"
 #include "worker/nn/transformer/dense_feed_forward.h"
+#include "worker/nn/transformer/dispatched_experts.h"
+#include "worker/nn/transformer/expert_products.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_shape.h"
 
@@ -20,9 +22,10 @@ struct ExpertBackwardArrays {
 
 // A feed-forward layer of experts: each token goes to the top_k that its router chooses, and to the
 // shared expert, if there is one. An expert's result is weighted before its last product, where the
-// gradient of the weight is a sum over F' columns, and no results need be kept. Every rank has all
-// experts, and the tokens that are its own; within a token's group of ranks only counts of choices
-// are summed. Holds shapes only. Thread-safe.
+// gradient of the weight is a sum over F' columns, and no results need be kept. Every rank has the
+// tokens that are its own; within a token's group of ranks only counts of choices are summed. It
+// has all experts, or with expert ranks its share of them (DispatchedExperts). Holds shapes only.
+// Thread-safe.
 class ExpertFeedForward {
  public:
   // REQUIRES: shape.experts.experts > 0.
@@ -50,9 +53,9 @@ class ExpertFeedForward {
   RouterShape Router(const ComputeContext& own) const;
   CountedTokens Counted(const ComputeContext& context) const;
   TokenRowsShape Rows(const ComputeContext& own) const;
-  ExpertLinear Up(const ComputeContext& own) const;
-  ExpertLinear Down(const ComputeContext& own) const;
-  ExpertActivation Activation(const ComputeContext& own) const;
+  // Returns own rows in order of expert, where this rank has all experts.
+  RowsOfExperts OwnRowsOfExperts(const ComputeContext& own,
+                                 const BlockActivations& activations) const;
   DenseArrays Shared(const BlockActivations& activations) const;
 
   // Makes what the router says of each own row.
@@ -65,10 +68,12 @@ class ExpertFeedForward {
              const BlockActivations& activations) const;
   void MakeActivated(const ComputeContext& own, const BlockWeights& weights,
                      const BlockActivations& activations, const BlockScratch& scratch) const;
-  void Activate(const ComputeContext& own, const BlockActivations& activations) const;
-  // Makes the logits of the shared expert's gate, and what it multiplies.
-  void MakeGated(const ComputeContext& own, const BlockWeights& weights,
-                 const BlockActivations& activations) const;
+  // Makes what the shared expert keeps of own rows, and its result, behind its gate; without a
+  // branch, what the gate multiplies alone.
+  void MakeShared(const ComputeContext& own, const BlockWeights& weights,
+                  const BlockActivations& activations, void* branch) const;
+  // Returns where experts leave what they make of own rows, in order of expert.
+  const void* ResultRows(const ComputeContext& own, const BlockScratch& scratch) const;
   // Writes zeros where a rank without rows has gradients.
   void ZeroGradients(const ComputeContext& own, const BlockGradients& gradients) const;
   // Returns the gradient of the shared expert's result.
@@ -76,11 +81,10 @@ class ExpertFeedForward {
   void BackwardShared(const ComputeContext& own, const BlockWeights& weights,
                       const BlockActivations& activations, const ExpertBackwardArrays& arrays,
                       const BlockGradients& gradients) const;
-  void BackwardDownWeights(const ComputeContext& own, const BlockActivations& activations,
-                           const BlockScratch& scratch, const BlockGradients& gradients) const;
-  void BackwardUpWeights(const ComputeContext& own, const BlockActivations& activations,
-                         const BlockProductGradients& products, const BlockScratch& scratch,
-                         const BlockGradients& gradients) const;
+  // Leaves the gradients of experts, of own rows in scratch.expert_rows, and of their weights.
+  void BackwardExperts(const ComputeContext& own, const BlockWeights& weights,
+                       const BlockActivations& activations, const ExpertBackwardArrays& arrays,
+                       const BlockGradients& gradients) const;
   void BackwardRouterWeights(const ComputeContext& own, const BlockActivations& activations,
                              const BlockProductGradients& products,
                              const BlockGradients& gradients) const;
@@ -88,6 +92,8 @@ class ExpertFeedForward {
   const TransformerShape shape_;
   const ExpertShape experts_;
   const int64_t layer_;
+  const ExpertProducts products_;
+  const DispatchedExperts dispatched_;
   const DenseFeedForward shared_;
 };
 

@@ -7,6 +7,7 @@
 #include "common/compute/host_ops.h"
 #include "common/kernels/transformer/rotary.h"
 #include "worker/nn/context_group.h"
+#include "worker/nn/expert_group.h"
 #include "worker/nn/tensor_group.h"
 #include "worker/nn/transformer/context_tokens.h"
 #include "worker/nn/transformer/transformer_memory.h"
@@ -45,6 +46,7 @@ class HostMicroBatch final : public TransformerMicroBatch {
     std::fill(expert_loads.begin(), expert_loads.end(), 0);
     group_ = context.tensor_group;
     context_group_ = context.context_group;
+    expert_group_ = context.expert_group;
     if (context_group_ != nullptr) own_.Take(*context_group_, whole_, tokens_, labels, positions_);
     memory_.Prepare({.ops = ops_,
                      .rows = rows(),
@@ -53,7 +55,8 @@ class HostMicroBatch final : public TransformerMicroBatch {
                      .group = group_,
                      .sequence_parallel = context.sequence_parallel,
                      .context_group = context_group_,
-                     .context_exchange = context.context_exchange},
+                     .context_exchange = context.context_exchange,
+                     .expert_group = expert_group_},
                     units);
   }
 
@@ -87,6 +90,7 @@ class HostMicroBatch final : public TransformerMicroBatch {
     correct = static_cast<int64_t>(sums_.correct);
     if (group_ != nullptr && !group_->status().ok()) return group_->status();
     if (shares() && !context_group_->status().ok()) return context_group_->status();
+    if (expert_group_ != nullptr && !expert_group_->status().ok()) return expert_group_->status();
     return ops_.stream().status();
   }
 
@@ -108,6 +112,7 @@ class HostMicroBatch final : public TransformerMicroBatch {
   float loss_scale_ = 1;
   TensorGroup* group_ = nullptr;
   ContextGroup* context_group_ = nullptr;
+  ExpertGroup* expert_group_ = nullptr;
   HeadSums sums_;
   TransformerMemory memory_;
 };

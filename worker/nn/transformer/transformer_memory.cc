@@ -1,5 +1,7 @@
 #include "worker/nn/transformer/transformer_memory.h"
 
+#include "worker/nn/expert_group.h"
+
 namespace muster {
 
 ActivationRequest ActivationRequestOf(const TransformerShape& shape, DType type,
@@ -24,8 +26,10 @@ void TransformerMemory::Prepare(const ComputeContext& context, const UnitRange& 
   const uint64_t ranks = context.group == nullptr ? 1 : context.group->size();
   const uint64_t context_ranks =
       context.context_group == nullptr ? 1 : context.context_group->size();
+  const uint64_t expert_ranks = context.expert_group == nullptr ? 1 : context.expert_group->size();
   const uint64_t runs = request_.experts.Runs(static_cast<uint64_t>(context.rows.sequences));
   if (runs == request_.count_runs && context_ranks == request_.context_ranks &&
+      expert_ranks == request_.expert_ranks &&
       context.context_exchange == request_.context_exchange && tokens == request_.N &&
       context.pass == request_.pass && context.split_backward == request_.split_backward &&
       ranks == request_.tensor_ranks && context.divides_rows() == request_.sequence_parallel &&
@@ -38,6 +42,7 @@ void TransformerMemory::Prepare(const ComputeContext& context, const UnitRange& 
   request_.sequence_parallel = context.divides_rows();
   request_.context_ranks = context_ranks;
   request_.context_exchange = context.context_exchange;
+  request_.expert_ranks = expert_ranks;
   request_.N = tokens;
   request_.count_runs = runs;
   request_.pass = context.pass;

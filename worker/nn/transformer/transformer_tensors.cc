@@ -57,6 +57,13 @@ class Builder {
     return Matrix(absl::StrCat(name, ".weight"), rows, cols, deviation, {});
   }
 
+  // The same of all experts, one after another, which expert ranks divide.
+  int Experts(const std::string& name, int64_t rows, int64_t cols, float deviation) {
+    const int64_t experts = shape_.experts.experts;
+    return Matrix(absl::StrCat(name, ".weight"), experts * rows, cols, deviation,
+                  {.kind = Placement::Kind::kExperts, .sections = {{experts * rows, experts}}});
+  }
+
   // Zeros that move by the signs of their gradients.
   int SignedVector(std::string name, int64_t elements, float sign_rate) {
     const int tensor = Vector(std::move(name), elements, 0, {});
@@ -120,10 +127,10 @@ void AddExperts(const TransformerShape& shape, const std::string& name, float re
     block.router_bias =
         builder.SignedVector(name + ".router.bias", experts.experts, experts.bias_rate);
   }
-  block.expert_up = builder.Whole(name + ".experts.up",
-                                  experts.experts * shape.UpWidth(experts.width), C, kDeviation);
+  block.expert_up =
+      builder.Experts(name + ".experts.up", shape.UpWidth(experts.width), C, kDeviation);
   block.expert_down =
-      builder.Whole(name + ".experts.down", experts.experts * C, experts.width, residual_deviation);
+      builder.Experts(name + ".experts.down", C, experts.width, residual_deviation);
   if (experts.shared_width == 0) return;
   block.up.weight =
       builder.Whole(name + ".shared.up", shape.UpWidth(experts.shared_width), C, kDeviation);

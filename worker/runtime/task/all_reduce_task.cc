@@ -1,6 +1,7 @@
 #include "worker/runtime/task/all_reduce_task.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -62,11 +63,13 @@ CollectiveEndpoint::Group GroupOf(const v1::RendezvousReply& round, int rank) {
 template <typename Group>
 auto EnginesOf(const v1::TaskOrder& order, const PreparedJob& job, Group& group) {
   return [&order, &job, &group] {
-    return MakeRankEngine(order.spec(), job, group.strategy(),
-                          {.tensor_group = group.tensor_group(),
-                           .context_group = group.context_group(),
-                           .stages = group.stage_group(),
-                           .timeout = StallTimeoutOf(order)});
+    ModelPeers peers = {.tensor_group = group.tensor_group(),
+                        .context_group = group.context_group(),
+                        .stages = group.stage_group(),
+                        .timeout = StallTimeoutOf(order)};
+    // On servers every worker has all experts.
+    if constexpr (std::is_same_v<Group, ShardedStrategy>) peers.expert_group = group.expert_group();
+    return MakeRankEngine(order.spec(), job, group.strategy(), peers);
   };
 }
 

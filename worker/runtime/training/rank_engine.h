@@ -25,6 +25,8 @@ struct ModelPeers {
   TensorGroup* tensor_group = nullptr;
   // The ranks that share out sequences with it; null: it computes whole ones.
   ContextGroup* context_group = nullptr;
+  // The ranks that share out experts with it; null: it has all experts.
+  ExpertGroup* expert_group = nullptr;
   // The communicator of the stages, of which the rank's own is its rank there; null: it computes
   // all layers.
   Communicator* stages = nullptr;

@@ -30,6 +30,7 @@ StepExecutor::StepExecutor(const v1::JobSpec& spec, const Model& model, Strategy
       strategy_(strategy),
       tensor_group_(options.tensor_group),
       context_group_(options.context_group),
+      expert_group_(options.expert_group),
       context_exchange_(ContextExchangeOf(spec)),
       links_(options.links),
       seed_(spec.seed()),
@@ -65,7 +66,8 @@ LayerContext StepExecutor::ContextOf(Pass pass, uint64_t clock) const {
           .tensor_group = tensor_group_,
           .sequence_parallel = divides_tokens_,
           .context_group = context_group_,
-          .context_exchange = context_exchange_};
+          .context_exchange = context_exchange_,
+          .expert_group = expert_group_};
 }
 
 absl::Status StepExecutor::Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) {

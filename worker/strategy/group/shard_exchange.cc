@@ -70,6 +70,10 @@ absl::Status ShardExchange::MakeTensorRanks() {
           return place_.StartCalls(communicator, calls);
         });
   }
+  if (Communicator* const sharing = groups_.Others(kExpertAxes); sharing != nullptr) {
+    expert_group_ = std::make_unique<CommunicatorExpertGroup>(*sharing, options_.reducing.timeout,
+                                                              options_.reducing.wait);
+  }
   return absl::OkStatus();
 }
 
@@ -82,6 +86,7 @@ absl::Status ShardExchange::MakeReplica() {
   if (zeroes_ && groups_.Group(kGradientAxes).size() == 1) return absl::OkStatus();
   GradientReducerOptions reducing = options_.reducing;
   reducing.gradients = replica.space;
+  reducing.experts = groups_.Others(kExpertCopyAxes);
   const uint64_t elements = zeroes_ ? replica.space.size() : sharded_.layout.elements();
   MUSTER_ASSIGN_OR_RETURN(reducer_, GradientReducer::Create(groups_.Group(kGradientAxes),
                                                             options_.plan, elements, reducing));
@@ -99,7 +104,9 @@ absl::Status ShardExchange::MakeSlices() {
                                                              .kept_bytes = options_.kept_bytes,
                                                              .timeout = reducing.timeout,
                                                              .wait = reducing.wait,
-                                                             .ops = &place_.ops()}));
+                                                             .ops = &place_.ops(),
+                                                             .expert_shards =
+                                                                 groups_.Others(kExpertShardAxes)}));
   // This comes before gradients are allocated, because the state gives its own memory back.
   PlaceWeights();
   MUSTER_ASSIGN_OR_RETURN(scatterer_,
@@ -110,6 +117,10 @@ absl::Status ShardExchange::MakeSlices() {
                                                      .timeout = reducing.timeout,
                                                      .wait = reducing.wait,
                                                      .replicas = groups_.Others(kCopyAxes),
+                                                     .expert_shards =
+                                                         groups_.Others(kExpertShardAxes),
+                                                     .expert_replicas =
+                                                         groups_.Others(kExpertCopyAxes),
                                                      .ops = &place_.ops(),
                                                      .sums = place_.sums()}));
   sums_.assign(scatterer_->sums().begin(), scatterer_->sums().end());

@@ -17,6 +17,7 @@
 #include "worker/nn/context_group.h"
 #include "worker/nn/low_precision_copies.h"
 #include "worker/parallel/communicator_context_group.h"
+#include "worker/parallel/communicator_expert_group.h"
 #include "worker/strategy/group/exchange/rank_groups.h"
 #include "worker/strategy/group/gradients/gradient_reducer.h"
 #include "worker/strategy/group/gradients/gradient_scatterer.h"
@@ -61,6 +62,8 @@ class ShardExchange {
   TensorRanks* tensor_ranks() const { return tensor_ranks_.get(); }
   // Returns the ranks that share out sequences with this one; null: it has whole sequences.
   ContextGroup* context_group() const { return context_group_.get(); }
+  // Returns the ranks that share out experts with this one; null: it has all experts.
+  ExpertGroup* expert_group() const { return expert_group_.get(); }
   ModelParameters parameters() const { return copies_ == nullptr ? held_ : copies_->parameters(); }
   GradientSpans gradients() const {
     return scatterer_ != nullptr ? scatterer_->gradients() : GradientSpans(gradients_);
@@ -118,6 +121,7 @@ class ShardExchange {
   // Null unless there are several.
   std::unique_ptr<TensorRanks> tensor_ranks_;
   std::unique_ptr<CommunicatorContextGroup> context_group_;
+  std::unique_ptr<CommunicatorExpertGroup> expert_group_;
   // Null unless another stage has some of this rank's tensors, too.
   std::unique_ptr<TiedSums> tied_sums_;
   // Without a ZeRO stage there is the reducer alone, or nothing for a rank alone on a device; with

@@ -50,7 +50,7 @@ absl::StatusOr<uint64_t> PlanFingerprint(const v1::JobSpec& spec, const v1::Tabl
     return BucketPlanFingerprint(plan);
   }
   return ShardFingerprint(ZeroStage(spec), KeptGatheredBytes(spec),
-                          ShardLayout(layout, shard.size(kShardAxes)));
+                          ShardLayout(layout, Holders(shard.mesh)));
 }
 
 }  // namespace
@@ -164,6 +164,8 @@ std::vector<const FlightRecorder*> ShardedStrategy::recorders() const {
 
 CollectiveTraffic ShardedStrategy::LayerTraffic() const {
   CollectiveTraffic sum = groups_->traffic(kContext);
+  const CollectiveTraffic experts = groups_->traffic(kExpertAxes);
+  Add(experts, sum.sent, sum.received);
   const TensorRanks* const peers = exchange_->tensor_ranks();
   if (peers != nullptr) Add(peers->traffic(), sum.sent, sum.received);
   return sum;
@@ -227,7 +229,8 @@ absl::Status ShardedStrategy::FillShards(absl::optional<int> source, const MeshP
   if (recovers()) MUSTER_RETURN_IF_ERROR(recovery_.Forget(shard));
   // Several shards have no source in common.
   if (own().shard().mesh.world_size() > 1) source = absl::nullopt;
-  MUSTER_RETURN_IF_ERROR(kept_->Fill(world, source, groups_->Others(kCopyAxes)));
+  MUSTER_RETURN_IF_ERROR(kept_->Fill(world, source, groups_->Others(kCopyAxes),
+                                     groups_->Others(kExpertCopyAxes)));
   if (groups_->tied_group() != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(
         const std::unique_ptr<TiedSums> tied,

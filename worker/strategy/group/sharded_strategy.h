@@ -164,6 +164,9 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   // Returns the ranks that share out sequences with this one; null when there are none or no group
   // is joined. Lives until Leave.
   ContextGroup* context_group() { return joined() ? exchange_->context_group() : nullptr; }
+  // Returns the ranks that share out experts with this one; null when there are none or no group is
+  // joined. Lives until Leave.
+  ExpertGroup* expert_group() { return joined() ? exchange_->expert_group() : nullptr; }
   // Returns the communicator of the stages of a pipeline, for messages between these; null when
   // there is one stage or no group is joined. Lives until Leave.
   Communicator* stage_group() {

@@ -93,9 +93,8 @@ CollectiveTraffic RankGroups::traffic(Axes axes) const {
   if (axes == Axis::kPipeline && tied_group_ != nullptr) add(*tied_group_);
   for (const Made& made : made_) {
     // Calls within layers are not those of gradients.
-    if ((made.axes | axes) == axes && (made.axes == axes || made.axes != kContext)) {
-      add(*made.group);
-    }
+    const bool in_layers = made.axes == kContext || made.axes == kExpertAxes;
+    if ((made.axes | axes) == axes && (made.axes == axes || !in_layers)) add(*made.group);
   }
   return sum;
 }

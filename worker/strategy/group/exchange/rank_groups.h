@@ -54,7 +54,8 @@ class RankGroups {
   // collective call of all ranks. Errors are the communicator's.
   absl::Status Make(Axes axes);
   // Returns the communicator of the rank's group along axes that were made; Create makes those of
-  // kGradientAxes, of kShardAxes and kCopyAxes, of kContext, Axis::kTensor and Axis::kPipeline.
+  // kGradientAxes, of kShardAxes and kCopyAxes, of kContext, Axis::kTensor and Axis::kPipeline, and
+  // with expert ranks those of kExpertAxes, kExpertShardAxes and kExpertCopyAxes.
   // REQUIRES: the rank is not alone there, or a group along some of kGradientAxes of a rank without
   // others is asked for, which is of this rank alone.
   Communicator& Group(Axes axes);
@@ -65,8 +66,8 @@ class RankGroups {
   Communicator* tied_group() { return tied_group_.get(); }
 
   // Returns the traffic of the rank in all groups along some of the axes: along kGradientAxes with
-  // that in the group of all ranks and without that in context groups, along Axis::kPipeline with
-  // that of tied_group().
+  // that in the group of all ranks and without that in context groups and groups of expert ranks,
+  // along Axis::kPipeline with that of tied_group().
   CollectiveTraffic traffic(Axes axes) const;
   // Returns the records of the rank's calls in each group that has a communicator of its own.
   std::vector<const FlightRecorder*> recorders() const;

@@ -50,13 +50,20 @@ absl::StatusOr<std::unique_ptr<GradientReducer>> GradientReducer::Create(
 
 GradientReducer::~GradientReducer() {
   if (next_ == 0) return;
-  communicator_.Abort("a step was given up with buckets of gradients under way");
+  Abort("a step was given up with buckets of gradients under way");
   for (Call& call : calls_) {
     if (call.work != nullptr) call.work->Wait(absl::InfiniteDuration()).IgnoreError();
   }
 }
 
+void GradientReducer::Abort(const std::string& reason) {
+  communicator_.Abort(reason);
+  if (options_.experts != nullptr) options_.experts->Abort(reason);
+}
+
 void GradientReducer::Start(Call& call) {
+  Communicator* const group = call.bucket.experts ? options_.experts : &communicator_;
+  if (group == nullptr) return;
   CollectiveCall all_reduce;
   all_reduce.kind = Collective::kAllReduce;
   all_reduce.reduction = Reduction::kSum;
@@ -74,7 +81,7 @@ void GradientReducer::Start(Call& call) {
   }
   all_reduce.in = data;
   all_reduce.out = data;
-  call.work = communicator_.Start(all_reduce);
+  call.work = group->Start(all_reduce);
 }
 
 void GradientReducer::UnitReady(int unit) {

@@ -35,6 +35,9 @@ struct GradientReducerOptions {
   // The order between the computation and the calls. Outlives the reducer. Null: gradients are
   // complete when UnitReady is called.
   CallOrder* order = nullptr;
+  // The group that sums buckets of experts (GradientBucket::experts). Outlives the reducer. Null:
+  // this rank alone has gradients of its experts.
+  Communicator* experts = nullptr;
 };
 
 // Sums a step's gradients over the ranks of a group while backward goes on: bucket by bucket in the
@@ -85,6 +88,7 @@ class GradientReducer {
                   const GradientReducerOptions& options);
 
   void Start(Call& call);
+  void Abort(const std::string& reason);
 
   Communicator& communicator_;
   const GradientReducerOptions options_;

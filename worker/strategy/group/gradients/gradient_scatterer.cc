@@ -51,6 +51,15 @@ GradientScatterer::GradientScatterer(Communicator& shard_group, const ShardedTen
   }
 }
 
+Communicator* GradientScatterer::GroupOf(const ShardLayout::Part& part) const {
+  return part.experts ? options_.expert_shards : &shard_group_;
+}
+
+uint64_t GradientScatterer::OwnBegin(const ShardLayout::Part& part) const {
+  const Communicator* const group = GroupOf(part);
+  return group == nullptr ? 0 : group->rank() * part.slice;
+}
+
 absl::Status GradientScatterer::Allocate() {
   const size_t bytes = memory_->bytes().size();
   if (bytes == 0) return absl::OkStatus();
@@ -65,16 +74,19 @@ absl::Status GradientScatterer::Allocate() {
   const auto begin_of = [&](int index) -> uint64_t {
     const ShardLayout::Part& part = sharded_.shards.parts()[index];
     if (!whole) return part.slice_begin;
-    return memory_->places().part_offset(index) / sizeof(float) + shard_group_.rank() * part.slice;
+    return memory_->places().part_offset(index) / sizeof(float) + OwnBegin(part);
   };
   if (options_.replicas != nullptr && options_.replicas->size() > 1) {
     // One bucket for each part, in the order in which scatters end.
     std::vector<GradientBucket> plan;
-    for (const Part& part : parts_) {
-      const uint64_t begin = begin_of(part.index);
-      plan.push_back({.begin = begin,
-                      .end = begin + sharded_.shards.parts()[part.index].slice,
-                      .ready_unit = BucketUnit(plan.size())});
+    for (size_t position = 0; position < parts_.size(); ++position) {
+      const int index = parts_[position].index;
+      const ShardLayout::Part& part = sharded_.shards.parts()[index];
+      if (part.experts && options_.expert_replicas == nullptr) continue;
+      plan.push_back({.begin = begin_of(index),
+                      .end = begin_of(index) + part.slice,
+                      .ready_unit = BucketUnit(position),
+                      .experts = part.experts});
     }
     MUSTER_ASSIGN_OR_RETURN(
         reducer_, GradientReducer::Create(*options_.replicas, std::move(plan),
@@ -84,7 +96,8 @@ absl::Status GradientScatterer::Allocate() {
                                            .timeout = options_.timeout,
                                            .wait = options_.wait,
                                            .gradients = space,
-                                           .order = options_.ops}));
+                                           .order = options_.ops,
+                                           .experts = options_.expert_replicas}));
     space = reducer_->gradients();
   } else if (space.empty()) {
     own_sums_ = std::make_unique<Arena>(sharded_.shards.slice_elements());
@@ -99,7 +112,9 @@ absl::Status GradientScatterer::Allocate() {
 
 GradientScatterer::~GradientScatterer() {
   if (under_way_.empty()) return;
-  shard_group_.Abort("a step was given up with gradients under way");
+  for (Communicator* const group : {&shard_group_, options_.expert_shards}) {
+    if (group != nullptr) group->Abort("a step was given up with gradients under way");
+  }
   for (const size_t position : under_way_) {
     const std::shared_ptr<Work>& work = parts_[position].work;
     if (work != nullptr) work->Wait(absl::InfiniteDuration()).IgnoreError();
@@ -166,15 +181,14 @@ GradientScatterer::Sent GradientScatterer::SentOf(const Part& part) const {
     all = wire_memory_->bytes().data() +
           memory_->places().part_offset(part.index) / sizeof(float) * sizeof(uint16_t);
   }
-  const uint64_t begin = shard_group_.rank() * sharded_.shards.parts()[part.index].slice;
-  return {all, all + begin * SizeOf(options_.wire)};
+  return {all, all + OwnBegin(sharded_.shards.parts()[part.index]) * SizeOf(options_.wire)};
 }
 
 void GradientScatterer::Scatter(size_t position) {
   Part& part = parts_[position];
   const ShardLayout::Part& shape = sharded_.shards.parts()[part.index];
   const absl::Span<float> gradients(reinterpret_cast<float*>(memory_->part(part.index)),
-                                    shape.slice * sharded_.shards.shards());
+                                    shape.slice * shape.slices);
   // The padding still holds what another unit has left there.
   options_.ops->Zero(gradients.subspan(shape.elements()));
   const Sent sent = SentOf(part);
@@ -184,7 +198,8 @@ void GradientScatterer::Scatter(size_t position) {
   part.adds = options_.holding == UnitPlaces::Holding::kInFlight && micro_batches_ > 1;
   part.position = position_;
   under_way_.push_back(position);
-  if (shard_group_.size() == 1) return;
+  Communicator* const group = GroupOf(shape);
+  if (group == nullptr || group->size() == 1) return;
   failure_.Update(options_.ops->FollowComputation());
   if (!failure_.ok()) return;
   CollectiveCall scatter;
@@ -199,7 +214,7 @@ void GradientScatterer::Scatter(size_t position) {
   scatter.timeout = options_.timeout;
   scatter.label = part.label;
   scatter.stream = options_.ops->stream();
-  part.work = shard_group_.Start(scatter);
+  part.work = group->Start(scatter);
 }
 
 void GradientScatterer::CollectNext() {
@@ -230,7 +245,9 @@ absl::Status GradientScatterer::Finish() {
   while (!under_way_.empty()) CollectNext();
   if (reducer_ != nullptr) {
     // This rank's share of the replicas' sums does not exist.
-    if (!failure_.ok()) options_.replicas->Abort(std::string(failure_.message()));
+    for (Communicator* const group : {options_.replicas, options_.expert_replicas}) {
+      if (!failure_.ok() && group != nullptr) group->Abort(std::string(failure_.message()));
+    }
     failure_.Update(reducer_->Finish());
   }
   micro_batches_ = 0;

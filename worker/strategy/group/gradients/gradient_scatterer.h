@@ -43,6 +43,10 @@ struct GradientScattererOptions {
   // The ranks that have the same slices in other shard groups. Outlives the scatterer. Null, or a
   // group of one: there are no replicas.
   Communicator* replicas = nullptr;
+  // The ranks that divide this rank's experts, and those that have the same slices of experts. Both
+  // outlive the scatterer. Null: there are none besides this rank.
+  Communicator* expert_shards = nullptr;
+  Communicator* expert_replicas = nullptr;
   // The operations on the memory of gradients, which is the communicators'. Outlive the scatterer.
   SliceOps* ops = &HostSliceOps();
   // With kInFlight, memory for the slice space, if it exists; otherwise Create allocates it in the
@@ -130,6 +134,10 @@ class GradientScatterer {
   // Returns the number of the unit in the replicas' buckets, which are in the order of parts_.
   int BucketUnit(size_t position) const { return static_cast<int>(parts_.size() - 1 - position); }
 
+  // Returns the group that divides a part; null: this rank has all of it.
+  Communicator* GroupOf(const ShardLayout::Part& part) const;
+  // Returns the first element of this rank's slice of a part.
+  uint64_t OwnBegin(const ShardLayout::Part& part) const;
   // Blocks until no call in the unit's place is under way.
   absl::Status FreeMemory(int unit);
   Sent SentOf(const Part& part) const;

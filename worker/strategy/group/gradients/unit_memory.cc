@@ -12,10 +12,10 @@ absl::StatusOr<std::unique_ptr<UnitMemory>> UnitMemory::Create(Communicator& sha
                                                                const ShardedTensors& sharded,
                                                                UnitPlaces::Content content,
                                                                const UnitPlaces& places) {
-  if (shard_group.size() != sharded.shards.shards()) {
+  if (const int shards = sharded.shards.holders().shards; shard_group.size() != shards) {
     return absl::FailedPreconditionError(
         absl::StrCat("a group of ", shard_group.size(), " ranks holds parameters that are divided ",
-                     "into ", sharded.shards.shards(), " shards; there must be one for each rank"));
+                     "into ", shards, " shards; there must be one for each rank"));
   }
   std::unique_ptr<UnitMemory> memory(new UnitMemory(places));
   memory->tensors_.resize(sharded.tensors.size());

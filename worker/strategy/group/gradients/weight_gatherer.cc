@@ -77,13 +77,21 @@ WeightGatherer::~WeightGatherer() {
   bool under_way = false;
   for (const std::shared_ptr<Work>& work : works_) under_way |= work != nullptr;
   if (!under_way) return;
-  shard_group_.Abort("a step was given up with weights under way");
+  for (Communicator* const group : {&shard_group_, options_.expert_shards}) {
+    if (group != nullptr) group->Abort("a step was given up with weights under way");
+  }
   Outdate();
+}
+
+Communicator* WeightGatherer::GroupOf(const ShardLayout::Part& part) const {
+  return part.experts ? options_.expert_shards : &shard_group_;
 }
 
 std::byte* WeightGatherer::Own(int part) const {
   const ShardLayout::Part& shape = sharded_.shards.parts()[part];
-  return memory_->part(part) + shard_group_.rank() * shape.slice * SizeOf(shape.compute);
+  const Communicator* const group = GroupOf(shape);
+  const uint64_t begin = group == nullptr ? 0 : group->rank() * shape.slice;
+  return memory_->part(part) + begin * SizeOf(shape.compute);
 }
 
 absl::Span<float> WeightGatherer::own_slice(int part) {
@@ -115,6 +123,8 @@ void WeightGatherer::Gather(int unit, absl::Span<const absl::Span<const float>> 
   if (!failure_.ok()) return;
   for (const int index : sharded_.shards.unit_parts(unit)) {
     const ShardLayout::Part& part = sharded_.shards.parts()[index];
+    Communicator* const group = GroupOf(part);
+    if (group == nullptr) continue;
     CollectiveCall all_gather;
     all_gather.kind = Collective::kAllGather;
     all_gather.dtype = part.compute;
@@ -124,7 +134,7 @@ void WeightGatherer::Gather(int unit, absl::Span<const absl::Span<const float>> 
     all_gather.timeout = options_.timeout;
     all_gather.label = labels_[unit];
     all_gather.stream = options_.ops->stream();
-    works_[index] = shard_group_.Start(all_gather);
+    works_[index] = group->Start(all_gather);
   }
 }
 

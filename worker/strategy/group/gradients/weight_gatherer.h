@@ -36,6 +36,9 @@ struct WeightGathererOptions {
   // The operations on the memory of slices and gathered units, which is the communicator's. Outlive
   // the gatherer.
   SliceOps* ops = &HostSliceOps();
+  // The ranks that divide this rank's experts. Outlives the gatherer. Null: there are none besides
+  // this rank.
+  Communicator* expert_shards = nullptr;
 };
 
 // Gathers the weights of a shard group's ranks, unit by unit, in the type that the model computes
@@ -112,6 +115,8 @@ class WeightGatherer {
   // Moves the unit's own slices into place, and starts its calls. REQUIRES: gathers_ says so.
   void Gather(int unit, absl::Span<const absl::Span<const float>> weights);
 
+  // Returns the group that divides a part; null: this rank has all of it.
+  Communicator* GroupOf(const ShardLayout::Part& part) const;
   // Returns the first byte of this rank's slice in the part's place.
   std::byte* Own(int part) const;
 

@@ -172,7 +172,7 @@ TEST_P(WeightGathererTest, WhatIsHeldIsNotSentAgain) {
   const ShardCase model(size, scale);
   uint64_t expected = 0;
   for (const ShardLayout::Part& part : model.shards.parts()) {
-    expected += (model.shards.shards() - 1) * part.slice * SizeOf(part.compute);
+    expected += (part.slices - 1) * part.slice * SizeOf(part.compute);
   }
   TestRanks ranks(size, {.share_memory = share_memory});
   ranks.Run([&](std::unique_ptr<Communicator> communicator) {

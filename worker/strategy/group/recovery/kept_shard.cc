@@ -33,7 +33,7 @@ MeshPosition ShardOf(const v1::TaskOrder& order) {
 }
 
 uint64_t ShardFingerprint(uint32_t stage, uint64_t kept_bytes, const ShardLayout& layout) {
-  std::string text = absl::StrCat("stage ", stage, " of ", layout.shards(), ":");
+  std::string text = absl::StrCat("stage ", stage, " of ", layout.holders().shards, ":");
   if (kept_bytes > 0) absl::StrAppend(&text, "keeps ", kept_bytes, ";");
   for (const ShardLayout::Part& part : layout.parts()) {
     absl::StrAppend(&text, part.begin, "-", part.end, "/", part.slice, "@", part.unit, ";");
@@ -60,7 +60,7 @@ absl::Status KeptShard::CheckRoom() const {
                       OffloadedBytes(state_->state_floats(fewest + 1));
   return CheckRoomForNewFiles(
       options_.offload_folder,
-      most - OffloadedBytes(state_->state_floats(state_->shard().size(kShardAxes))));
+      most - OffloadedBytes(state_->state_floats(Holders(state_->shard().mesh))));
 }
 
 KeptShard::KeptShard(const v1::TaskOrder& order, const v1::TablesSchema& schema,
@@ -99,7 +99,7 @@ absl::Status KeptShard::TakeBack(absl::FunctionRef<absl::Status(ShardState& stat
 }
 
 absl::Status KeptShard::Fill(Communicator& communicator, absl::optional<int> source,
-                             Communicator* replicas) {
+                             Communicator* replicas, Communicator* expert_replicas) {
   state_->AllocateValues();
   if (source.has_value()) {
     MUSTER_RETURN_IF_ERROR(
@@ -113,7 +113,12 @@ absl::Status KeptShard::Fill(Communicator& communicator, absl::optional<int> sou
   if (!order_->restore_uri().empty() || replicas == nullptr) return absl::OkStatus();
   // Initial values come from functions of the C library, whose last bit depends on the machine.
   content_ = StateContent::kNothing;
-  MUSTER_RETURN_IF_ERROR(BroadcastWeights(*replicas, 0, kStorageTimeout, *state_));
+  MUSTER_RETURN_IF_ERROR(
+      BroadcastWeights(*replicas, 0, kStorageTimeout, /*of_experts=*/false, *state_));
+  if (expert_replicas != nullptr) {
+    MUSTER_RETURN_IF_ERROR(
+        BroadcastWeights(*expert_replicas, 0, kStorageTimeout, /*of_experts=*/true, *state_));
+  }
   content_ = StateContent::kWhole;
   return absl::OkStatus();
 }
@@ -227,8 +232,8 @@ std::vector<ShardFile> KeptShard::OwnFiles(const Communicator& communicator,
   ShardFile& file = add(rank);
   const uint32_t blocks = state_->owned_blocks().size();
   const Mesh mesh = state_->shard().mesh.WithCopies(static_cast<int>(ranks / shards));
-  for (uint32_t i = mesh.Position(communicator.rank(), kCopyAxes); i < blocks;
-       i += mesh.size(kCopyAxes)) {
+  for (uint32_t i = mesh.Position(communicator.rank(), kExpertCopyAxes); i < blocks;
+       i += mesh.size(kExpertCopyAxes)) {
     if (!state_->owned_blocks()[i].block.repeated) file.blocks.push_back(i);
   }
   for (uint32_t p = rank; p < partitions; p += ranks) file.partitions.push_back(p);

@@ -84,9 +84,11 @@ class KeptShard {
   // Fills the shards of all ranks; a collective call of all of them. Without a source, every rank
   // starts from the order's checkpoint or from the initial values of one of its replicas. Where all
   // ranks hold the same, that of rank `source` may become all ranks' instead. `replicas` are the
-  // ranks that hold the same; null if there is no other. Errors are the communicators' or the
+  // ranks that hold the same of all but experts, and `expert_replicas` those that hold the same of
+  // experts that ranks divide; null if there is no other. Errors are the communicators' or the
   // storage's. REQUIRES: with several shards there is no source.
-  absl::Status Fill(Communicator& communicator, absl::optional<int> source, Communicator* replicas);
+  absl::Status Fill(Communicator& communicator, absl::optional<int> source, Communicator* replicas,
+                    Communicator* expert_replicas = nullptr);
 
   // Makes this rank's shard another one, which is not filled. Errors are OffloadedFloats'.
   absl::Status Divide(const MeshPosition& shard);

@@ -128,8 +128,8 @@ absl::Status DealRows(Communicator& world, absl::Span<const SparseTable::Row* co
 absl::Status SendFormerShard(Communicator& world, int root, const FormerShard& former,
                              ShardState* source, const ReshardingOptions& options, ShardState& to) {
   const std::vector<ShardLayout::OwnedBlock> blocks =
-      ShardLayout(former.layout, former.shard.size(kShardAxes))
-          .OwnedBlocks(former.layout, former.shard.at(kShardAxes));
+      ShardLayout(former.layout, Holders(former.shard.mesh))
+          .OwnedBlocks(former.layout, former.shard.at(kHolderAxes));
   if (blocks.empty()) return absl::OkStatus();
   std::vector<uint64_t> steps(blocks.size());
   if (source != nullptr) {

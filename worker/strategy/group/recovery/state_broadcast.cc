@@ -133,9 +133,19 @@ absl::Status ReceiveState(Communicator& communicator, int from, absl::Duration t
 }
 
 absl::Status BroadcastWeights(Communicator& communicator, int source, absl::Duration timeout,
-                              ShardState& state) {
+                              bool of_experts, ShardState& state) {
   const Mover mover(communicator, {.peer = source, .timeout = timeout});
-  return mover.Run(state.state().weights, "initial weights");
+  const absl::Span<float> weights = state.state().weights;
+  const absl::Span<const ShardLayout::Part> parts = state.shard_layout().parts();
+  for (size_t i = 0; i < parts.size();) {
+    const uint64_t begin = parts[i].slice_begin;
+    uint64_t end = begin;
+    for (; i < parts.size() && parts[i].experts == of_experts; ++i) end += parts[i].slice;
+    for (; i < parts.size() && parts[i].experts != of_experts; ++i) {
+    }
+    MUSTER_RETURN_IF_ERROR(mover.Run(weights.subspan(begin, end - begin), "initial weights"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace muster

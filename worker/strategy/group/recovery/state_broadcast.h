@@ -40,9 +40,9 @@ absl::Status SendState(Communicator& communicator, int to, absl::Duration timeou
 absl::Status ReceiveState(Communicator& communicator, int from, absl::Duration timeout,
                           ShardState& state);
 
-// Broadcasts the weights alone.
+// Broadcasts weights alone: those of parts that expert ranks divide, or of the others.
 absl::Status BroadcastWeights(Communicator& communicator, int source, absl::Duration timeout,
-                              ShardState& state);
+                              bool of_experts, ShardState& state);
 
 }  // namespace muster
 
