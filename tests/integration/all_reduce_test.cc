@@ -1,7 +1,9 @@
 // Jobs train by all-reduce on clusters of real processes, with servers for their rows and without
 // any server at all.
 
+#include <cstdint>
 #include <memory>
+#include <numeric>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +19,7 @@
 namespace muster {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // The small job's dense parameters.
@@ -186,6 +189,46 @@ TEST_F(AllReduceTest, GoingOnFromACheckpointGivesTheBitsOfOneLongJob) {
     ASSERT_FALSE(whole.empty());
     EXPECT_FALSE(Weights(half) == whole);
     EXPECT_TRUE(Weights(rest) == whole);
+  }
+}
+
+// Each token of each block with experts is in the status once, whatever the ranks divide.
+TEST_F(AllReduceTest, LoadsOfExpertsAreThoseOfAllTasks) {
+  constexpr uint64_t kSteps = 4, kBatch = 8, kContext = 16, kTopK = 2;
+  for (const char* const parallelism : {"", "pipeline: 2", "tensor: 2", "tensor: 2 sequence: false",
+                                        "context: 2", "zero { stage: 2 }"}) {
+    SCOPED_TRACE(parallelism);
+    const v1::JobStatus job = Train(ParseJobOrDie(absl::StrCat(
+        R"pb(
+          name: "experts"
+          workers: 4
+          batch_size: 8
+          micro_batches: 2
+          model {
+            transformer {
+              layers: 3
+              width: 16
+              heads: 2
+              context: 16
+              feed_forward: 32
+              no_biases: true
+              moe { experts: 4 top_k: 2 expert_width: 8 dense_layers: 1 auxiliary_loss: 0.01 }
+            }
+          }
+          data { sequences { path: "/usr/share/common-licenses/Apache-2.0" } }
+          optimizer { name: "sgd" learning_rate: 0.1 }
+          update { dense: ALL_REDUCE sparse: ALL_REDUCE }
+          stop { steps: 4 }
+          parallelism {)pb",
+        parallelism, "}")));
+    const v1::ExpertLoads& loads = job.expert_loads();
+    EXPECT_EQ(loads.experts(), 4);
+    EXPECT_THAT(loads.blocks(), ElementsAre(0, 2));
+    ASSERT_EQ(loads.tokens_size(), 8);
+    for (const int first : {0, 4}) {
+      const auto begin = loads.tokens().begin() + first;
+      EXPECT_EQ(std::accumulate(begin, begin + 4, uint64_t{0}), kSteps * kBatch * kContext * kTopK);
+    }
   }
 }
 

@@ -45,6 +45,30 @@ absl::Status CheckClock(const v1::JobRecord& job, absl::string_view field, uint6
   return CheckAtMost(field, clock, job.met().total_steps(), "the job's last step");
 }
 
+// Loads must be those of blocks and experts that the job has: they are kept by these.
+absl::Status CheckLoads(const v1::TransformerSpec& model, const v1::ExpertLoads& loads) {
+  if (loads.experts() != model.moe().experts()) {
+    return Impossible("expert_loads.experts", absl::StrCat(loads.experts()),
+                      absl::StrCat("the job's blocks have ", model.moe().experts()));
+  }
+  const auto& blocks = loads.blocks();
+  for (int i = 0; i < blocks.size(); ++i) {
+    if (blocks[i] < model.layers() && (i == 0 || blocks[i] > blocks[i - 1])) continue;
+    return Impossible(
+        absl::StrCat("expert_loads.blocks[", i, "]"), absl::StrCat(blocks[i]),
+        absl::StrCat("name each block once, in order, and of the job's ", model.layers()));
+  }
+  const uint64_t numbers = uint64_t{loads.experts()} * static_cast<uint64_t>(blocks.size());
+  if (static_cast<uint64_t>(loads.tokens_size()) != numbers) {
+    return Impossible("expert_loads.tokens", absl::StrCat("of ", loads.tokens_size(), " numbers"),
+                      absl::StrCat("experts times blocks are ", numbers));
+  }
+  if (numbers == 0) return absl::OkStatus();
+  return CheckAtMost("expert_loads.tokens",
+                     *std::max_element(loads.tokens().begin(), loads.tokens().end()), kMostCount,
+                     "the most");
+}
+
 }  // namespace
 
 absl::Status CheckNumbers(const Message& report, absl::Span<const absl::string_view> any) {
@@ -75,6 +99,9 @@ absl::Status CheckReport(const v1::JobRecord&, const v1::RendezvousRequest& repo
 }
 
 absl::Status CheckReport(const v1::JobRecord& job, const v1::ReportProgressRequest& report) {
+  if (report.has_expert_loads()) {
+    MUSTER_RETURN_IF_ERROR(CheckLoads(job.spec().model().transformer(), report.expert_loads()));
+  }
   // Only a program knows how many steps it makes, and of how many examples. It also goes on with
   // any loss.
   if (RunsProgram(job.spec())) return CheckNumbers(report, {"loss_sum"});

@@ -20,8 +20,9 @@ namespace muster {
 absl::Status CheckNumbers(const google::protobuf::Message& report,
                           absl::Span<const absl::string_view> any = {});
 
-// Checks numbers as above, and once the job's tasks have met that clocks are at most its steps, and
-// examples at most what the steps or the held-out data can have.
+// Checks numbers as above, that loads are those of the job's experts, and once the job's tasks have
+// met that clocks are at most its steps, and examples at most what the steps or the held-out data
+// can have.
 absl::Status CheckReport(const v1::JobRecord& job, const v1::RendezvousRequest& report);
 absl::Status CheckReport(const v1::JobRecord& job, const v1::ReportProgressRequest& report);
 absl::Status CheckReport(const v1::JobRecord& job, const v1::ReportEvaluationRequest& report);

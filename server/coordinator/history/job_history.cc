@@ -1,6 +1,8 @@
 #include "server/coordinator/history/job_history.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -104,6 +106,8 @@ void JobHistory::AddSums(const v1::ReportProgressRequest& report) {
   sums_.steps += steps;
   sums_.staleness += share * report.staleness_sum();
   sums_.most_staleness = std::max<uint64_t>(sums_.most_staleness, report.staleness_max());
+  // Of steps in part known before, too: shares of tokens stay what they are.
+  sums_.loads.Add(report.expert_loads());
   if (sampled_ > -absl::InfiniteDuration()) return;
   const uint32_t slot = report.task().slot();
   sums_.slot_examples.resize(options_.slots);
@@ -216,6 +220,10 @@ void JobHistory::Sample(absl::Duration now, int64_t unix_ms) {
   if (sums.most_staleness > 0) {
     add("staleness/mean", sums.staleness / sums.steps);
     add("staleness/max", static_cast<double>(sums.most_staleness));
+  }
+  if (const std::optional<LoadRange> loads = sums.loads.Range()) {
+    add("train/expert_load_lowest", loads->lowest);
+    add("train/expert_load_highest", loads->highest);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/history/series.h"
+#include "server/coordinator/history/expert_sums.h"
 #include "server/coordinator/history/slot_losses.h"
 
 namespace muster {
@@ -28,7 +29,8 @@ struct HistoryLimits {
   static constexpr size_t kMostReported = 256;
   static constexpr size_t kLongReported = 40;
   // The coordinator's own series other than those of slots always fit: train/loss, two of
-  // held_out/*, speed/* and staleness/*.
+  // held_out/*, speed/* and staleness/*. The two of train/expert_load_* count as named by tasks,
+  // which name few where blocks have experts.
   static constexpr size_t kMostOwn = 8;
   static constexpr size_t kMostPoints = 4096;
   static constexpr size_t kFewerPoints = 2048;
@@ -93,9 +95,9 @@ class JobHistory {
   void AddEvaluation(const v1::EvaluationResult& result, int64_t unix_ms);
 
   // Adds the losses of the steps that all of `slots`, those that train, have closed. When all have
-  // just closed a further step, adds what reports add up to since the last time (speed, staleness):
-  // as many steps of one slot as of another. That is at most four times a second at first, so that
-  // short jobs have a curve, and later at most once a second. `now` is monotonic.
+  // just closed a further step, adds what reports add up to since the last time (speed, staleness,
+  // experts' loads): as many steps of one slot as of another. That is at most four times a second
+  // at first, so that short jobs have a curve, and later at most once a second. `now` is monotonic.
   void Settle(absl::Span<const uint32_t> slots, absl::Duration now, int64_t unix_ms);
   // Returns the steps that the loss turned out to lack, or to have in part, since the last call.
   std::vector<LossGap> TakeGaps() { return std::exchange(gaps_, {}); }
@@ -128,6 +130,7 @@ class JobHistory {
     double steps = 0;
     double staleness = 0;
     uint64_t most_staleness = 0;
+    ExpertSums loads;
     // Each slot's examples and the seconds that it trained, only until the first sample.
     std::vector<double> slot_examples;
     std::vector<double> slot_seconds;

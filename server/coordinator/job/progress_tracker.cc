@@ -76,6 +76,7 @@ bool ProgressTracker::Add(const v1::ReportProgressRequest& report, absl::Duratio
   record_.set_training_seconds(slot, record_.training_seconds(slot) + report.training_seconds());
   AddToSlot(report, *record_.mutable_slots(slot));
   times_[slot].Add(report, now);
+  if (report.has_expert_loads()) expert_loads_.Add(report.expert_loads(), now);
   slot_steps_[slot] += report.steps();
   totals_.steps = std::max(totals_.steps, slot_steps_[slot]);
   totals_.examples += report.examples();
@@ -95,6 +96,7 @@ void ProgressTracker::RollBack(uint64_t clock) {
   for (uint64_t& closed : *record_.mutable_clocks()) closed = clock;
   samples_.clear();
   for (SlotTimes& times : times_) times.Clear();
+  expert_loads_.Clear();
 }
 
 uint64_t ProgressTracker::furthest() const {

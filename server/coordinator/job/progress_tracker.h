@@ -8,6 +8,8 @@
 #include "absl/time/time.h"
 #include "proto/job_record.pb.h"
 #include "proto/task_service.pb.h"
+#include "server/coordinator/history/expert_load_window.h"
+#include "server/coordinator/history/expert_sums.h"
 #include "server/coordinator/history/slot_times.h"
 
 namespace muster {
@@ -41,7 +43,8 @@ class ProgressTracker {
   // also by an earlier process whose progress was stored.
   bool Add(const v1::ReportProgressRequest& report, absl::Duration now);
 
-  // Restarts the whole job's clocks at `clock`. Sums of bytes, seconds and examples stay.
+  // Restarts the whole job's clocks at `clock`. Sums of bytes, seconds and examples stay; what
+  // describes the last steps begins anew.
   void RollBack(uint64_t clock);
 
   // Returns the number of clocks that a slot has reported closed.
@@ -73,6 +76,9 @@ class ProgressTracker {
   void Describe(uint32_t slot, v1::TaskStatus& task) const;
   // Returns the times of the slots' last steps, as reported since this process started.
   const std::vector<SlotTimes>& times() const { return times_; }
+  // Returns how many tokens each expert got in the last steps, as all slots reported since this
+  // process started; empty without experts.
+  ExpertSums expert_loads() const { return expert_loads_.sums(); }
 
   // The state to store.
   const v1::ProgressRecord& record() const { return record_; }
@@ -89,6 +95,7 @@ class ProgressTracker {
   v1::ProgressRecord record_;
   std::deque<Sample> samples_;
   std::vector<SlotTimes> times_;
+  ExpertLoadWindow expert_loads_;
   Totals totals_;
   // Number of steps since this tracker was made, by slot.
   std::vector<uint64_t> slot_steps_;

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/model_limits.h"
 #include "common/eval/confusion.h"
 #include "common/job/name_validator.h"
 #include "common/text/utf8.h"
@@ -28,6 +29,9 @@ constexpr size_t kStringBytes = 4096;
 constexpr size_t kBytesBytes = 64 << 10;
 constexpr size_t kElements = 4096;
 
+// The experts of all blocks of the largest model.
+constexpr size_t kMostLoads = kMaxTransformerLayers * kMaxExperts;
+
 struct Limit {
   absl::string_view name;
   size_t most;
@@ -42,6 +46,8 @@ constexpr Limit kRequests[] = {
     {"RegisterDaemonRequest", 8 << 10},
     {"HeartbeatRequest", 8 << 20},
     {"AppendLogsRequest", (1 << 20) + 1024},
+    // Its expert_loads have up to eight bytes a number.
+    {"ReportProgressRequest", 8 * kMostLoads + (64 << 10)},
     {"ReportEvaluationRequest", kMaxScoreBytes},
     {"CommitCheckpointRequest", 32 << 20},
     {"ReportCollectivesRequest", 4 << 20},
@@ -101,6 +107,7 @@ constexpr Limit kFields[] = {
     {"ReportCollectivesRequest.calls", 1000},
     {"ReportProgressRequest.collective_times", 16},
     {"CollectiveTimes.counts", 64},
+    {"ExpertLoads.tokens", kMostLoads},
     {"DaemonReport.probe_host", 256},
     {"DaemonReport.disks", 8},
     {"DaemonReport.folders", 32},

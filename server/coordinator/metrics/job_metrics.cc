@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "proto/job_record.pb.h"
 #include "proto/status.pb.h"
+#include "server/coordinator/history/expert_sums.h"
 #include "server/coordinator/history/slot_times.h"
 #include "server/coordinator/job/find_checkpoint.h"
 #include "server/coordinator/job/job.h"
@@ -83,6 +85,14 @@ void AddProgress(const Job& job, const MetricLabels& labels, MetricFamilies& fam
   if (progress.has_loss()) {
     families.AddGauge("muster_job_loss", "Mean training loss per example since the last report.",
                       labels, progress.loss());
+  }
+  if (const std::optional<LoadRange> loads = job.progress.expert_loads().Range()) {
+    families.AddGauge("muster_job_expert_load_lowest",
+                      "Tokens of the least loaded expert of any block over its block's mean.",
+                      labels, loads->lowest);
+    families.AddGauge("muster_job_expert_load_highest",
+                      "Tokens of the most loaded expert of any block over its block's mean.",
+                      labels, loads->highest);
   }
 }
 

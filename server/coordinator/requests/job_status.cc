@@ -17,6 +17,7 @@
 #include "server/coordinator/checkpoints/best_checkpoint.h"
 #include "server/coordinator/cluster/cluster_capacity.h"
 #include "server/coordinator/cluster/tensor_groups.h"
+#include "server/coordinator/history/expert_sums.h"
 #include "server/coordinator/history/slot_times.h"
 #include "server/coordinator/job/find_checkpoint.h"
 #include "server/coordinator/job/job_state_machine.h"
@@ -64,6 +65,11 @@ void AddTimes(const Job& job, v1::JobStatus& status) {
     task.set_slow(slow->reason());
     ++slow;
   }
+}
+
+void AddLoads(const Job& job, v1::JobStatus& status) {
+  const ExpertSums loads = job.progress.expert_loads();
+  if (!loads.empty()) loads.CopyTo(*status.mutable_expert_loads());
 }
 
 void AddDamage(const v1::JobRecord& record, v1::JobStatus& status) {
@@ -235,6 +241,7 @@ v1::JobStatus StatusOf(const Job& job, JobView view) {
       }
     }
     AddTimes(job, status);
+    AddLoads(job, status);
     AddReplays(job, status);
   }
   return status;

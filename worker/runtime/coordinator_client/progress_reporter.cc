@@ -5,6 +5,7 @@
 
 #include "common/history/series_proto.h"
 #include "proto/metrics.pb.h"
+#include "proto/status.pb.h"
 #include "proto/task_service.pb.h"
 #include "proto/trace.pb.h"
 #include "worker/runtime/coordinator_client/process_usage.h"
@@ -15,9 +16,14 @@ namespace {
 constexpr int kLastAttempts = 3;
 // Names of ProgressReporter's series.
 constexpr const char* kSeriesNames[] = {
-    "train/loss",           "train/learning_rate",      "train/gradient_norm",
-    "train/loss_scale",     "train/auxiliary_loss",     "train/z_loss",
-    "train/router_entropy", "train/expert_load_lowest", "train/expert_load_highest"};
+    "train/loss",           "train/learning_rate", "train/gradient_norm", "train/loss_scale",
+    "train/auxiliary_loss", "train/z_loss",        "train/router_entropy"};
+
+std::vector<uint64_t> Sum(std::vector<uint64_t> earlier, const std::vector<uint64_t>& later) {
+  earlier.resize(std::max(earlier.size(), later.size()));
+  for (size_t i = 0; i < later.size(); ++i) earlier[i] += later[i];
+  return earlier;
+}
 
 // Returns the sum of `earlier` and `later`.
 StepReport Combine(const StepReport& earlier, const StepReport& later) {
@@ -41,6 +47,7 @@ StepReport Combine(const StepReport& earlier, const StepReport& later) {
       earlier.exposed_communication_seconds + later.exposed_communication_seconds;
   sum.waiting_seconds = earlier.waiting_seconds + later.waiting_seconds;
   sum.tokens = earlier.tokens + later.tokens;
+  sum.expert_loads = Sum(earlier.expert_loads, later.expert_loads);
   return sum;
 }
 
@@ -76,10 +83,26 @@ v1::ReportProgressRequest ToRequest(uint64_t clock, const StepReport& report) {
   return request;
 }
 
+// Adds the loads of the blocks that have some.
+void AddLoads(absl::Span<const uint64_t> loads, size_t experts,
+              v1::ReportProgressRequest& request) {
+  for (size_t first = 0; first < loads.size(); first += experts) {
+    const absl::Span<const uint64_t> block = loads.subspan(first, experts);
+    if (std::all_of(block.begin(), block.end(), [](uint64_t tokens) { return tokens == 0; })) {
+      continue;
+    }
+    v1::ExpertLoads& added = *request.mutable_expert_loads();
+    added.set_experts(static_cast<uint32_t>(experts));
+    added.add_blocks(static_cast<uint32_t>(first / experts));
+    added.mutable_tokens()->Add(block.begin(), block.end());
+  }
+}
+
 }  // namespace
 
-v1::ReportProgressRequest ProgressReporter::ToRequest(uint64_t clock, const Pending& report) {
+v1::ReportProgressRequest ProgressReporter::ToRequest(uint64_t clock, const Pending& report) const {
   v1::ReportProgressRequest request = muster::ToRequest(clock, report.sums);
+  AddLoads(report.sums.expert_loads, static_cast<size_t>(options_.experts), request);
   for (size_t i = 0; i < report.series.size(); ++i) {
     const absl::Span<const SeriesPoint> points = report.series[i].points();
     if (points.empty()) continue;
@@ -128,8 +151,6 @@ void ProgressReporter::Add(const StepReport& step) {
   add(4, step.auxiliary_loss);
   add(5, step.z_loss);
   add(6, step.router_entropy);
-  add(7, step.lowest_load);
-  add(8, step.highest_load);
   clock_ = std::max(clock_, step.clock);
 }
 
@@ -197,6 +218,12 @@ bool ProgressReporter::MakeReport(Empty empty) {
     absl::MutexLock lock(&mutex_);
     if (pending_.sums.steps == 0 && empty == Empty::kKeep) return false;
     report = std::exchange(pending_, Pending());
+    std::vector<uint64_t>& loads = report.sums.expert_loads;
+    if (!stopping_ && ++reports_without_loads_ * kLoadsOfReport < loads.size()) {
+      pending_.sums.expert_loads = std::exchange(loads, {});
+    } else if (!loads.empty()) {
+      reports_without_loads_ = 0;
+    }
     clock = clock_;
   }
   v1::ReportProgressRequest request = ToRequest(clock, report);

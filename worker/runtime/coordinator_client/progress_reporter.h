@@ -53,13 +53,13 @@ struct StepReport {
   absl::optional<double> learning_rate;
   absl::optional<double> gradient_norm;
   absl::optional<double> loss_scale;
-  // Models with experts have means over the task's own tokens and blocks, and the tokens of the
-  // least and the most loaded expert of these over the mean of its block's.
+  // Models with experts have means over the task's own tokens and blocks.
   absl::optional<double> auxiliary_loss;
   absl::optional<double> z_loss;
   absl::optional<double> router_entropy;
-  absl::optional<double> lowest_load;
-  absl::optional<double> highest_load;
+  // [blocks, ProgressReporterOptions::experts]: how many of the task's tokens each expert got; 0 in
+  // blocks that are dense or another stage's. Empty: there are none, or another task reports them.
+  std::vector<uint64_t> expert_loads;
 };
 
 struct ProgressReporterOptions {
@@ -70,6 +70,8 @@ struct ProgressReporterOptions {
   // Longest time without a report, even if no step ended, since the reply may ask for something; an
   // interval that is longer than this ends no sooner.
   absl::Duration poll = absl::InfiniteDuration();
+  // The experts of each block that has some.
+  int64_t experts = 0;
   // Checkpoints come at multiples of this clock; values from before and after one are not joined.
   // 0: there are no checkpoints.
   uint64_t checkpoint_every = 0;
@@ -124,8 +126,11 @@ class ProgressReporter {
  private:
   enum class Empty { kKeep, kSend };
 
+  // Loads of experts wait until there is a report for each so many numbers of them: those of many
+  // large models' tasks would be most of what the coordinator reads.
+  static constexpr size_t kLoadsOfReport = 2048;
   static constexpr size_t kMostPoints = 64;
-  static constexpr size_t kSeries = 9;
+  static constexpr size_t kSeries = 7;
   // The progress that is still to be reported.
   struct Pending {
     StepReport sums;
@@ -135,7 +140,7 @@ class ProgressReporter {
     std::vector<Series> series = std::vector<Series>(kSeries, Series(kMostPoints));
   };
 
-  static v1::ReportProgressRequest ToRequest(uint64_t clock, const Pending& report);
+  v1::ReportProgressRequest ToRequest(uint64_t clock, const Pending& report) const;
 
   void Run();
   // Sends the report without an answer if there is one, and then pending progress. Returns false if
@@ -163,6 +168,8 @@ class ProgressReporter {
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   Pending pending_ ABSL_GUARDED_BY(mutex_);
+  // Number of reports since one had loads of experts.
+  size_t reports_without_loads_ ABSL_GUARDED_BY(mutex_) = 0;
   // The last added step; last_.steps is 0 if there was none.
   StepReport last_ ABSL_GUARDED_BY(mutex_);
   // The highest clock that was added.

@@ -4,13 +4,17 @@
 #include <utility>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/metrics.pb.h"
+#include "proto/status.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/runtime/coordinator_client/fake_coordinator_client.h"
 
 namespace muster {
 namespace {
+
+using ::testing::ElementsAre;
 
 StepReport Step(uint64_t clock) {
   StepReport step;
@@ -143,6 +147,50 @@ TEST(ProgressReporterTest, AReportWithoutAnAnswerIsSentAgainUnchanged) {
     EXPECT_EQ(report.loss_sum(), i == 0 ? 2 : 7);
   }
   EXPECT_EQ(reporter.status(), absl::OkStatus());
+}
+
+TEST(ProgressReporterTest, LoadsOfExpertsAreSumsSinceTheLastReport) {
+  FakeCoordinatorClient coordinator;
+  ProgressReporterOptions options = Quiet();
+  options.experts = 3;
+  ProgressReporter reporter(coordinator, options);
+  StepReport step = Step(1);
+  // The second block is dense.
+  step.expert_loads = {1, 2, 0, 0, 0, 0, 0, 0, 3};
+  reporter.Add(step);
+  step.clock = 2;
+  step.expert_loads = {1, 0, 1, 0, 0, 0, 1, 1, 1};
+  reporter.Add(step);
+  reporter.Add(Step(3));
+  reporter.Flush();
+  reporter.Add(Step(4));
+  reporter.Finish();
+  ASSERT_EQ(coordinator.progress().size(), 2);
+  const v1::ExpertLoads loads = coordinator.progress()[0].expert_loads();
+  EXPECT_EQ(loads.experts(), 3);
+  EXPECT_THAT(loads.blocks(), ElementsAre(0, 2));
+  EXPECT_THAT(loads.tokens(), ElementsAre(2, 2, 1, 1, 1, 4));
+  EXPECT_FALSE(coordinator.progress()[1].has_expert_loads());
+}
+
+TEST(ProgressReporterTest, ManyLoadsComeWithEveryFewReportsAndTheLast) {
+  FakeCoordinatorClient coordinator;
+  ProgressReporterOptions options = Quiet();
+  options.experts = 1024;
+  ProgressReporter reporter(coordinator, options);
+  // Of a report for each 2,048 numbers.
+  StepReport step = Step(1);
+  step.expert_loads.assign(5 * 1024, 1);
+  for (int report = 0; report < 7; ++report) {
+    reporter.Add(step);
+    reporter.Flush();
+  }
+  reporter.Finish();
+  std::vector<uint64_t> loads;
+  for (const v1::ReportProgressRequest& report : coordinator.progress()) {
+    loads.push_back(report.has_expert_loads() ? report.expert_loads().tokens(0) : 0);
+  }
+  EXPECT_THAT(loads, ElementsAre(0, 0, 3, 0, 0, 3, 0, 1));
 }
 
 std::vector<std::pair<uint64_t, double>> Values(const v1::ReportedSeries& series) {

@@ -13,7 +13,7 @@
 #include "proto/schema.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/nn/loss_scaler.h"
-#include "worker/runtime/training/expert_loads.h"
+#include "worker/nn/model.h"
 
 namespace muster {
 namespace {
@@ -23,15 +23,23 @@ bool IsDue(uint64_t clock, uint64_t every, uint64_t last) {
   return every > 0 && clock > 0 && clock % every == 0;
 }
 
-ProgressReporterOptions Reporting(const TrainerOptions& options, const v1::JobSpec& spec) {
+ProgressReporterOptions Reporting(const TrainerOptions& options, const v1::JobSpec& spec,
+                                  const ModelDescription& model) {
   ProgressReporterOptions reporting = options.reporting;
   reporting.round = options.round;
+  reporting.experts = model.experts;
   reporting.checkpoint_every = spec.checkpoint().every_steps();
   return reporting;
 }
 
 int DataRank(const TrainerOptions& options) {
   return options.mesh.Position(options.rank, kDataAxes);
+}
+
+// Returns whether no other rank of the same blocks computes the same tokens, or this is the first
+// of those that do.
+bool ReportsLoads(const TrainerOptions& options, const v1::JobSpec& spec) {
+  return DividesTokens(spec) || options.mesh.Position(options.rank, Axis::kTensor) == 0;
 }
 
 }  // namespace
@@ -68,6 +76,7 @@ Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const P
       checkpoint_every_(spec.checkpoint().every_steps()),
       evaluate_every_(spec.evaluation().every_steps()),
       reports_results_(options.mesh.ReportsResults(options.rank)),
+      reports_loads_(ReportsLoads(options, spec)),
       sampler_(std::move(sampler)),
       evaluator_(std::move(evaluator)),
       state_(parts.state),
@@ -83,7 +92,7 @@ Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const P
                     .wait = options_.wait},
                    parts.state, coordinator, clock),
       reported_clock_(options.reported_clock),
-      reporter_(coordinator, Reporting(options, spec)) {}
+      reporter_(coordinator, Reporting(options, spec, job.model->description())) {}
 
 absl::Status Trainer::Run() {
   const absl::Status status = Train();
@@ -219,7 +228,8 @@ absl::Status Trainer::TrainStep(uint64_t clock, MicroBatchReader& reader) {
   step.training_seconds = absl::ToDoubleSeconds(clock_.Monotonic() - started);
   step.waiting_seconds = absl::ToDoubleSeconds(reader.waited() - waited);
   if (options_.rank == 0 && !repeats) DescribeStep(clock, sums, step);
-  Report(step);
+  if (reports_loads_ && !repeats) step.expert_loads = std::move(sums.expert_loads);
+  Report(std::move(step));
   reported_clock_ = std::max(reported_clock_, clock + 1);
   return FromCoordinator(reporter_.status());
 }
@@ -236,10 +246,6 @@ void Trainer::DescribeStep(uint64_t clock, const StepSums& sums, StepReport& ste
   if (routers.auxiliary > 0) step.auxiliary_loss = routers.auxiliary / routers.tokens;
   if (routers.z > 0) step.z_loss = routers.z / routers.tokens;
   step.router_entropy = routers.entropy / routers.tokens;
-  const auto loads = LoadRangeOf(sums.expert_loads, job_.model->description().experts);
-  if (!loads.has_value()) return;
-  step.lowest_load = loads->lowest;
-  step.highest_load = loads->highest;
 }
 
 void Trainer::Report(StepReport step) {

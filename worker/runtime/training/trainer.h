@@ -115,6 +115,8 @@ class Trainer {
   const uint64_t evaluate_every_;
   // True if this rank reports the results of its data rank.
   const bool reports_results_;
+  // True if this rank reports how many tokens its experts got.
+  const bool reports_loads_;
   const std::unique_ptr<const Sampler> sampler_;
   const std::unique_ptr<Evaluator> evaluator_;
   TrainingState& state_;

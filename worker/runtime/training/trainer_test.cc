@@ -13,12 +13,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "common/base/loss_scale.h"
+#include "common/mesh/mesh.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 #include "proto/metrics.pb.h"
 #include "proto/schema.pb.h"
+#include "proto/status.pb.h"
 #include "proto/task_service.pb.h"
 #include "worker/nn/loss_scaler.h"
 #include "worker/nn/loss_scaling.h"
@@ -475,6 +477,36 @@ v1::JobSpec F16Spec() {
     batch_size: 4
     stop { steps: 20 }
   )"));
+}
+
+// Tensor ranks that do not divide tokens have the same loads.
+TEST_F(TrainerTest, LoadsOfExpertsAreReportedOnceAndByOneTensorRank) {
+  v1::JobSpec spec = F16Spec();
+  spec.mutable_compute()->clear_type();
+  v1::TransformerSpec& transformer = *spec.mutable_model()->mutable_transformer();
+  transformer.set_no_biases(true);
+  transformer.mutable_moe()->set_experts(4);
+  transformer.mutable_moe()->set_top_k(2);
+  options_.mesh = Mesh({.tensor = 2});
+  const auto tokens = [&](int rank, uint64_t reported, uint64_t start) {
+    const size_t before = coordinator_.progress().size();
+    options_.rank = rank;
+    options_.reported_clock = reported;
+    EXPECT_EQ(Run(spec, start), absl::OkStatus());
+    uint64_t sum = 0;
+    const auto reports = coordinator_.progress();
+    for (size_t i = before; i < reports.size(); ++i) {
+      for (const uint64_t each : reports[i].expert_loads().tokens()) sum += each;
+    }
+    return sum;
+  };
+  constexpr uint64_t kOfStep = 2 * 4 * 8;
+  EXPECT_EQ(tokens(/*rank=*/0, /*reported=*/0, /*start=*/0), 20 * kOfStep);
+  EXPECT_EQ(tokens(0, 6, 5), 14 * kOfStep) << "step 6 is repeated for others";
+  EXPECT_EQ(tokens(1, 0, 0), 0);
+  spec.set_workers(2);
+  spec.mutable_parallelism()->set_tensor(2);
+  EXPECT_EQ(tokens(1, 0, 0), 20 * kOfStep) << "with rows of its own";
 }
 
 TEST_F(TrainerTest, StepsWhoseScaledGradientsOverflowAreLeftOut) {
