@@ -18,6 +18,7 @@
 #include "client/terminal/format.h"
 #include "client/terminal/progress.h"
 #include "client/terminal/row_counts.h"
+#include "client/terminal/starving_experts.h"
 #include "client/terminal/task_table.h"
 #include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
@@ -115,6 +116,11 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
   if (job.has_best()) {
     PrintField("best", absl::StrCat("clock ", job.best().clock(), ", ", MetricText(job.best()),
                                     ": ", job.job_id(), "@best"));
+  }
+  const char* name = "experts";
+  for (const std::string& line : StarvingExperts(job)) {
+    PrintField(name, line);
+    name = "";
   }
   PrintField("parallelism", DivisionName(job.spec()));
   for (const std::string& group : job.split_groups()) PrintField("slow groups", group);
