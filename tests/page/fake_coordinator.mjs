@@ -32,7 +32,7 @@ function matches(pattern, text) {
 }
 
 function shortStatus(status) {
-  const { tasks, partitions, replays, given, ...rest } = status;
+  const { tasks, partitions, replays, given, expertLoads, ...rest } = status;
   const { name, owner, labels, description } = status.spec;
   return { ...rest, spec: { name, owner, labels, description }, evaluations: status.evaluations?.slice(-1) };
 }
@@ -200,6 +200,21 @@ export function simulatedJob(id, { name = id, state = "RUNNING", slots = 2, step
     collectives: { slots: [] },
     log: "",
   };
+}
+
+// Returns a job whose blocks have experts, the first block none. In the last one the second expert has few tokens, and the
+// last one none.
+export function simulatedExperts(id, { blocks = 4, experts = 8, tokens = 10_000 } = {}) {
+  const job = simulatedJob(id, { name: "experts" });
+  job.status.spec.model = { transformer: { layers: blocks + 1, moe: { experts, topK: 2, auxiliaryLoss: 0.01, denseLayers: [0] } } };
+  const load = (block, expert) => {
+    if (block === blocks && expert === 1) return tokens / 25;
+    if (block === blocks && expert === experts - 1) return 0;
+    return Math.round(tokens * 2 ** (1.5 * Math.sin(block * 12.9 + expert * 78.2)));
+  };
+  const all = Array.from({ length: blocks }, (_, index) => index + 1);
+  job.status.expertLoads = { experts, blocks: all, tokens: all.flatMap((block) => Array.from({ length: experts }, (_, expert) => String(load(block, expert)))) };
+  return job;
 }
 
 // Returns a coordinator with 200 workers and 1,000 jobs: one that runs on all workers but a few, some others, many ended.

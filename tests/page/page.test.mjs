@@ -6,14 +6,14 @@ import { join } from "node:path";
 import test, { after } from "node:test";
 import { pathToFileURL } from "node:url";
 import { checkAccessible, checkLastPoint, checkReadable, closeBrowser, countIs, eventually, follow, serverIsGone, shown, skip, withPage } from "./browser.mjs";
-import { point, recorded, Refusal, simulated, simulatedJob } from "./fake_coordinator.mjs";
+import { point, recorded, Refusal, simulated, simulatedExperts, simulatedJob } from "./fake_coordinator.mjs";
 
 after(closeBrowser);
 
 const VIEWS = [
   "", "cluster", "jobs/j6-2204", "jobs/j8?tab=slots", "jobs/j6-2204?tab=tasks", "jobs/j6-2204?tab=collectives",
   "jobs/j6-2204?tab=checkpoints", "jobs/j6-2204?tab=log", "jobs/j6-2204?tab=configuration", "jobs/j6-2204?tab=events",
-  "compare?jobs=j2-2204,j3-2204,j4-2204,j5-2204", "jobs/j9",
+  "compare?jobs=j2-2204,j3-2204,j4-2204,j5-2204", "jobs/j9", "jobs/j10?tab=experts",
 ];
 
 test("the first page says how the cluster is and lists the jobs", { skip }, () => shown(recorded(), "", async (page) => {
@@ -369,6 +369,56 @@ test("where slots' steps went over the run, and which of them are shown", { skip
   await checkLastPoint(page, "Compute", /^step 1[01]0/);
 }));
 
+test("loads of experts are a map that pointer and keyboard read, and who starves is named", { skip }, () => {
+  const coordinator = recorded();
+  coordinator.jobs.set("j9", simulatedExperts("j9"));
+  return shown(coordinator, "jobs/j9?tab=experts", async (page) => {
+    await page.getByText("Expert 7 of block 4 starves (0.0 % of the mean), and 1 more: raise moe.auxiliary_loss, or set moe.selection_bias.").waitFor();
+    const map = page.getByRole("group", { name: "Loads by block and expert. 4 blocks of 8 experts; 2 of all starve." });
+    const readout = page.locator(".heat-map .readout");
+    await map.press("End");
+    await map.press("ArrowDown");
+    await map.press("ArrowLeft");
+    await eventually(async () => assert.match(await readout.textContent(), /^block 2, expert 6: [0-9,]+ tokens, [0-9.]+ % of the block's, [0-9.]+ × the mean$/));
+    const box = await map.boundingBox();
+    await page.mouse.move(box.x + box.width * 1.5 / 8, box.y + box.height * 3.5 / 4);
+    await eventually(async () => assert.match(await page.locator(".heat-map .tip").textContent(), /^block 4, expert 1: 400 tokens/));
+    await page.mouse.move(0, 0);
+    await page.locator(".heat-map .tip").waitFor({ state: "hidden" });
+    assert.deepEqual((await page.getByRole("region", { name: "Blocks" }).locator("tbody tr").last().locator("td").allTextContents()).at(-1), "2");
+    // Blue where no tokens went, and red is stronger than blue where many did.
+    const pixels = await page.locator(".heat-map canvas").evaluate((canvas) => [...canvas.getContext("2d").getImageData(0, 3, 8, 1).data]);
+    assert.deepEqual(pixels.slice(28), [8, 81, 156, 255]);
+    assert.ok(pixels.some((red, index) => index % 4 === 0 && red > pixels[index + 2]), `${pixels}`);
+    // The next report moves the map, and the cell that is read stays.
+    await map.press("ArrowRight");
+    const { status } = coordinator.jobs.get("j9");
+    status.expertLoads = { ...status.expertLoads, tokens: status.expertLoads.tokens.map(() => "1000") };
+    await eventually(async () => assert.match(await readout.textContent(), /^block 1, expert 0: 1,000 tokens, 12.50 % of the block's, 1.00 × the mean$/));
+    await countIs(page.getByText("starves"), 0);
+    await follow(page, "jobs/j6-2204");
+    await countIs(page.getByRole("tab", { name: "Experts" }), 0);
+  });
+});
+
+test("64 blocks of 256 experts are drawn in a second of the processor's time", { skip }, () => {
+  const coordinator = recorded();
+  coordinator.jobs.set("j9", simulatedExperts("j9", { blocks: 64, experts: 256 }));
+  return shown(coordinator, "jobs/j9?tab=configuration", async (page) => {
+    const session = await page.context().newCDPSession(page);
+    await session.send("Performance.enable", { timeDomain: "threadTicks" });
+    const seconds = async () => (await session.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration").value;
+    await page.getByRole("tab", { name: "Experts" }).waitFor();
+    const before = await seconds();
+    await page.getByRole("tab", { name: "Experts" }).click();
+    await page.locator(".heat-map canvas").waitFor();
+    const used = await seconds() - before;
+    console.log(`drawing 64 blocks of 256 experts took ${used.toFixed(3)} s of the processor`);
+    assert.ok(used < 1, `${used} s`);
+    await checkReadable(page);
+  });
+});
+
 test("nothing is asked for while the page is hidden", { skip }, () => shown(recorded(), "", async (page, coordinator) => {
   await page.getByText("5 jobs").waitFor();
   await page.evaluate(() => {
@@ -503,7 +553,7 @@ test("the figures of muster report are those of its curves", { skip }, async () 
 
 test("nothing keeps people from reading it", { skip }, () => {
   const coordinator = recorded();
-  coordinator.jobs.set("j8", simulatedJob("j8", { slots: 4 })).set("j9", failedProgram("j9"));
+  coordinator.jobs.set("j8", simulatedJob("j8", { slots: 4 })).set("j9", failedProgram("j9")).set("j10", simulatedExperts("j10"));
   return shown(coordinator, "", async (page) => {
     for (const view of VIEWS) {
       await follow(page, view);

@@ -21,6 +21,8 @@ const { groupName, slotCurveData, slotGroups, slotSeries } = await load("slot_cu
 const { axisWidth } = await load("chart.js");
 const { splitMatches, withoutColours } = await load("job_log.js");
 const { sparkPath, stepsOf } = await load("job_card.js");
+const { placeOnScale } = await load("heat_map.js");
+const { hasExperts, loadRows, starvingExperts } = await load("job_experts.js");
 const { filterJobs, filterOf, NO_FILTER, parametersOf } = await load("job_filter.js");
 const { labels } = await load("job_words.js");
 const { worstFirst } = await load("view_cluster.js");
@@ -42,6 +44,33 @@ test("numbers are written in one way", () => {
   for (const [value, text] of [[0, "0"], [0.25, "0.25"], [10.25, "10.25"], [1500, "1,500"], [1.2e6, "1.2 M"], [2.5e-7, "2.50e−7"]]) {
     assert.equal(format.formatTick(value), text);
   }
+});
+
+function jobWithLoads(tokens, moe = {}) {
+  return { spec: { model: { transformer: { moe } } }, expertLoads: { experts: 4, blocks: tokens.map((_, index) => index + 2), tokens: tokens.flat().map(String) } };
+}
+
+test("loads are on a scale of eighths and eights of the mean", () => {
+  for (const [ratio, place] of [[0, -1], [1 / 16, -1], [1 / 8, -1], [1 / 2, -1 / 3], [1, 0], [2, 1 / 3], [8, 1], [100, 1], [NaN, -1]]) {
+    assert.ok(Math.abs(placeOnScale(ratio) - place) < 1e-9, `${ratio}`);
+  }
+});
+
+test("an expert starves below a tenth of a mean that is of enough tokens", () => {
+  const rows = loadRows(jobWithLoads([[100, 1300, 1300, 1300], [0, 130, 130, 130], [4000, 0, 0, 0], [0, 0, 0, 0]]));
+  assert.deepEqual(rows.map(({ block, sum, least, most, starving }) => [block, sum, least, most, starving]),
+    [[2, 4000, 0, 1, 0], [3, 390, 0, 1, 0], [4, 4000, 1, 0, 3], [5, 0, 0, 0, 0]]);
+  assert.equal(starvingExperts(jobWithLoads([[100, 1300, 1300, 1300]])), undefined);
+  assert.equal(starvingExperts(jobWithLoads([[900, 1100, 1000, 1000], [1500, 1000, 1470, 30]])),
+    "Expert 3 of block 3 starves (3.0 % of the mean): set moe.auxiliary_loss, or set moe.selection_bias.");
+  assert.equal(starvingExperts(jobWithLoads([[4000, 0, 0, 0], [3999, 1, 0, 0]], { selectionBias: true })),
+    "Expert 1 of block 2 starves (0.0 % of the mean), and 5 more: raise moe.bias_rate.");
+  assert.match(starvingExperts(jobWithLoads([[4000, 0, 0, 0]], { auxiliaryLoss: 0.01 })), /: raise moe.auxiliary_loss, or/);
+  const onDevice = jobWithLoads([[4000, 0, 0, 0]]);
+  onDevice.spec.compute = { device: "CUDA" };
+  assert.match(starvingExperts(onDevice), /: set moe.auxiliary_loss\.$/);
+  assert.equal(starvingExperts({ spec: {} }), undefined);
+  assert.deepEqual([hasExperts({ spec: {} }), hasExperts(jobWithLoads([]))], [false, true]);
 });
 
 test("a time has a date unless it is of today", () => {

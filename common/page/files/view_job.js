@@ -9,6 +9,7 @@ import { History } from "./history.js";
 import { curveData, curvesTab } from "./job_curves.js";
 import { ALL_EVENTS, eventsTab } from "./job_events.js";
 import { facts, stepsOf } from "./job_card.js";
+import { expertsTab, hasExperts, starvingExperts } from "./job_experts.js";
 import { JobLog } from "./job_log.js";
 import { slotsTab } from "./job_slots.js";
 import { slotCurveData, slotGroups, slotSeries } from "./slot_curves.js";
@@ -24,6 +25,7 @@ const MOST_POINTS_OF_SLOT = 256;
 const EVERY_CHECKPOINTS = 10;
 const TABS = {
   curves: "Curves",
+  experts: "Experts",
   slots: "Slots",
   tasks: "Tasks and shards",
   collectives: "Collectives",
@@ -44,6 +46,7 @@ class JobView {
     // Without one, the job's state says which (poll).
     this.tab = tab in TABS ? tab : undefined;
     this.eventFilter = ALL_EVENTS;
+    this.drawnLoads = {};
     this.turn = 0;
   }
 
@@ -62,6 +65,7 @@ class JobView {
     }
     this.firstTab ??= this.job.state === "FAILED" ? "log" : "curves";
     this.tab ??= this.firstTab;
+    if (!this.tabNames().includes(this.tab)) this.tab = this.firstTab;
     if (this.tab === "log") await this.log.poll();
     if (this.tab === "slots") await this.pollSlots(ended);
     await this.pollCheckpoints();
@@ -166,7 +170,7 @@ class JobView {
       ["trained", progress.trainingSeconds && formatDuration(progress.trainingSeconds)],
       ["staleness", toNumber(progress.maxStaleness) > 0 && `${formatFigure(progress.meanStaleness)} (at most ${formatNumber(progress.maxStaleness)})`],
     ];
-    const slow = slowSlots(job);
+    const slow = slowSlots(job), starving = starvingExperts(job);
     return h("section", { key: "head", "aria-label": "State" },
       h("p", null, stateBadge(job.state), ` ${job.jobId} · ${job.spec?.owner ?? ""} · ${count(toNumber(job.spec?.workers) || 1, "slot")} `,
         labels(job)),
@@ -177,6 +181,7 @@ class JobView {
       }, job.spec?.description ? "Change the description …" : "Describe …")),
       job.waitingFor && h("p", { class: "problem warning" }, `Waits for: ${job.waitingFor}`),
       slow.length > 0 && h("p", { class: "problem warning" }, `Slow: ${slow.slice(0, 3).join("; ")}${slow.length > 3 ? `; and ${slow.length - 3} more` : ""}`),
+      starving && h("p", { class: "problem warning" }, starving),
       (job.damagedCheckpoints ?? []).map(({ clock, damage }) => h("p", { class: "problem error", key: `damage ${clock}` },
         `The checkpoint at clock ${clock ?? 0} is damaged: ${damage}`)),
       job.message && h("p", { class: job.state === "FAILED" ? "problem error" : "soft" },
@@ -191,8 +196,13 @@ class JobView {
       }, "Cancel …"));
   }
 
+  // Only models with experts have their tab.
+  tabNames() {
+    return Object.keys(TABS).filter((name) => name !== "experts" || hasExperts(this.job));
+  }
+
   tabs() {
-    const names = Object.keys(TABS);
+    const names = this.tabNames();
     const onKey = (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       if (!step) return;
@@ -216,6 +226,7 @@ class JobView {
   panel() {
     const { job } = this;
     switch (this.tab) {
+      case "experts": return expertsTab(job, this.drawnLoads);
       case "slots": return this.slots();
       case "tasks": return tasksTab(job);
       case "collectives": return collectivesTab(this.collectives, () => this.readCollectives());
