@@ -56,7 +56,8 @@ StepTraits TraitsOfJob(const v1::JobSpec& spec, bool has_rows, bool on_device) {
   return {.has_rows = has_rows,
           .scaled_loss = spec.compute().type() == v1::ComputeSpec::F16,
           .sends_micro_batches = HoldsUnitsInFlight(spec) || ZeroStage(spec) >= 2,
-          .on_device = on_device};
+          .on_device = on_device,
+          .has_experts = spec.model().transformer().has_moe()};
 }
 
 const char* Name(StageOrder order) {

@@ -112,13 +112,13 @@ class StepPlanner {
   // Adds backward without gradients of weights, if that is split, or else as a whole.
   void AddBackward() {
     int unit = last_;
+    if (HasLastUnit() || traits_.has_experts) last_saved_ = now_.saved;
     if (HasLastUnit()) {
       AppendUnit(Direction::kBackward, unit, [&] {
         BeginBackward();
         Append(Kind::kLastUnit, unit);
       });
       if (!traits_.on_device) Append(Kind::kCheckLoss);
-      last_saved_ = now_.saved;
       AppendReady(unit--);
     } else {
       if (HasPeers()) Append(Kind::kAwaitGradient, unit);
@@ -175,7 +175,7 @@ class StepPlanner {
   std::set<int> begun_;
   std::set<int> free_;
   int next_ = 0;
-  // The activation stash of the last micro-batch that had its loss; -1: the stage has no loss.
+  // The activation stash of the last micro-batch that had results; -1: the stage has none.
   int last_saved_ = -1;
 };
 

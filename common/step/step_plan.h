@@ -19,6 +19,8 @@ struct StepTraits {
   bool sends_micro_batches = false;
   // True if the model is on a device: the host does not look at gradients, and takes the loss once.
   bool on_device = false;
+  // True if blocks have experts: on a device every stage has results, which are their loads.
+  bool has_experts = false;
 };
 
 // Returns the actions of one training step of a stage, in order: the schedule of
@@ -30,7 +32,8 @@ struct StepTraits {
 // before it runs and released right after; the last one once for both directions, and none for
 // kBackwardWeights, which reads no parameters. kLastUnit runs at the beginning of the last virtual
 // stage's backward, and so does not keep logits between the two. kBeginBackward comes before a
-// micro-batch's first backward on the stage. On a device kCheckLoss comes once, after the step.
+// micro-batch's first backward on the stage. On a device kCheckLoss comes once, after the step, and
+// also in stages without a loss where blocks have experts.
 //
 // A micro-batch of a chunk has an activation stash from its forward to the end of its backward; the
 // sets are as many as MostActivationStashes says. Where backward passes of micro-batches overlap

@@ -110,6 +110,24 @@ TEST(StepPlanTest, OfADeviceTheHostTakesTheLossAfterTheStepAndChecksNoGradients)
 }
 
 // What must hold in any step, for all shapes up to 4 units and 5 micro-batches.
+TEST(StepPlanTest, OfADeviceTheHostTakesLoadsOfEveryStageAfterTheStep) {
+  const auto results = [](int stage, bool has_experts) {
+    const ModelStage of_two = {
+        .shape = {.stages = 2, .micro_batches = 3}, .stage = stage, .sizes = {2, 2}};
+    const std::vector<StepAction> plan =
+        TrainingStepPlan(of_two, {.on_device = true, .has_experts = has_experts});
+    const auto all = std::count_if(plan.begin(), plan.end(), [](const StepAction& action) {
+      return action.kind == Kind::kCheckLoss;
+    });
+    EXPECT_EQ(all, plan.back().kind == Kind::kCheckLoss ? 1 : 0);
+    return all;
+  };
+  EXPECT_EQ(results(0, false), 0);
+  EXPECT_EQ(results(1, false), 1);
+  EXPECT_EQ(results(0, true), 1);
+  EXPECT_EQ(results(1, true), 1);
+}
+
 TEST(StepPlanTest, EveryShapeKeepsTheOrderThatStrategiesAskFor) {
   for (int units = 1; units <= 4; ++units) {
     for (int micro_batches = 1; micro_batches <= 5; ++micro_batches) {

@@ -120,6 +120,14 @@ DevicePassMemory PlanDevicePasses(const DeviceExtents& extents, std::byte* base)
   cursor.TakeRecord(passes.sums);
   cursor.TakeRecord(passes.evaluation_sums);
   if (r.context_ranks > 1) cursor.TakeRecord(passes.sums_of_ranks);
+  if (r.experts.E > 0) {
+    passes.expert_blocks = r.first_layer + r.layers;
+    for (const ActivationRequest& other : extents.other_activations) {
+      passes.expert_blocks = std::max(passes.expert_blocks, other.first_layer + other.layers);
+    }
+    cursor.TakeRecord(passes.router_sums);
+    cursor.Take(passes.expert_blocks * r.experts.E, passes.expert_loads);
+  }
   if (extents.rotary > 0) cursor.Take(extents.rotary, passes.rotary);
   int64_t logit_rows = 1;
   for (const TransformerArrays& arrays : passes.sets[0].arrays) {

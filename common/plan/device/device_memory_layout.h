@@ -19,6 +19,7 @@ struct DeviceAdamStep;
 struct DeviceBatchRecord;
 struct HeadSums;
 struct GradientControl;
+struct RouterSums;
 
 // Where a transformer's training keeps everything on a device: for the engine (worker/device),
 // which takes that memory in two blocks, and for those who only ask how much it is. Letters as in
@@ -160,6 +161,11 @@ struct DevicePassMemory {
   HeadSums* evaluation_sums = nullptr;
   // Of either, over all context ranks; null: there are none.
   HeadSums* sums_of_ranks = nullptr;
+  // Of training's passes, too: what routers are judged by, and the tokens of each expert of all
+  // blocks up to the stage's last, [expert_blocks, E]; null without experts.
+  RouterSums* router_sums = nullptr;
+  uint64_t* expert_loads = nullptr;
+  uint64_t expert_blocks = 0;
   float* rotary = nullptr;  // [context, D]; null without rotary positions
   DeviceScratch scratch;
   DeviceMemoryBytes bytes;

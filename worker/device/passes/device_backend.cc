@@ -21,11 +21,13 @@ uint64_t NameOf(const UnitCall& call) {
 
 class DeviceMicroBatch final : public TransformerMicroBatch {
  public:
-  DeviceMicroBatch(DevicePasses& passes, int last_unit, ContextGroup* context_group)
+  DeviceMicroBatch(DevicePasses& passes, const TransformerShape& shape, ContextGroup* context_group)
       : passes_(passes),
-        last_unit_(last_unit),
+        last_unit_(shape.units() - 1),
         context_group_(context_group),
-        pass_(passes.NextSet()) {}
+        pass_(passes.NextSet()) {
+    expert_loads.resize(shape.layers * shape.experts.experts);
+  }
 
   absl::Status Load(const Batch& batch) override {
     if (split_backward && !passes_.splits_backward()) {
@@ -69,6 +71,8 @@ class DeviceMicroBatch final : public TransformerMicroBatch {
                        .order = batch.token_order,
                        .position_order = batch.position_order},
             .loss = {.labels = batch.labels, .sums = passes_.sums(kind_)},
+            .router_sums = passes_.memory().router_sums,
+            .expert_loads = passes_.memory().expert_loads,
             .clock = &batch.record->clock,
             .loss_scale = &batch.record->loss_scale,
             .arrays = set.arrays[arrays_]};
@@ -87,6 +91,9 @@ class DeviceMicroBatch final : public TransformerMicroBatch {
   }
 
   absl::Status TakeResults() override {
+    if (kind_ == Pass::kTraining) {
+      MUSTER_RETURN_IF_ERROR(passes_.AddRouters(router_sums, absl::MakeSpan(expert_loads)));
+    }
     MUSTER_ASSIGN_OR_RETURN(const HeadSums sums, passes_.TakeSums(kind_));
     loss_sum = sums.loss;
     correct = static_cast<int64_t>(sums.correct);
@@ -130,7 +137,7 @@ class DeviceMicroBatch final : public TransformerMicroBatch {
 }  // namespace
 
 std::unique_ptr<TransformerMicroBatch> DeviceBackend::NewMicroBatch() const {
-  return std::make_unique<DeviceMicroBatch>(passes_, last_unit_, context_group_);
+  return std::make_unique<DeviceMicroBatch>(passes_, shape_, context_group_);
 }
 
 }  // namespace muster

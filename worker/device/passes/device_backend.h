@@ -21,7 +21,7 @@ class DeviceBackend final : public TransformerBackend {
   // `passes` is made for the same shape. `context_group` are the ranks that share out sequences;
   // null: this rank alone. Both outlive this and what it makes.
   DeviceBackend(const TransformerShape& shape, DevicePasses& passes, ContextGroup* context_group)
-      : last_unit_(shape.units() - 1), passes_(passes), context_group_(context_group) {}
+      : shape_(shape), passes_(passes), context_group_(context_group) {}
 
   const float* rotary_table() const override { return passes_.memory().rotary; }
   int64_t most_examples() const override { return passes_.most_examples(); }
@@ -29,7 +29,7 @@ class DeviceBackend final : public TransformerBackend {
   std::unique_ptr<TransformerMicroBatch> NewMicroBatch() const override;
 
  private:
-  const int last_unit_;
+  const TransformerShape shape_;
   DevicePasses& passes_;
   ContextGroup* const context_group_;
 };

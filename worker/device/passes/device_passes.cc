@@ -30,6 +30,8 @@ absl::optional<size_t> DevicePasses::ArraysOf(const UnitRange& units) const {
 struct DevicePasses::Pinned {
   HeadSums training;
   HeadSums evaluation;
+  // The loads of experts lie behind.
+  RouterSums routers;
   HeadSums& Of(Pass pass) { return pass == Pass::kTraining ? training : evaluation; }
 };
 
@@ -43,11 +45,13 @@ absl::StatusOr<std::unique_ptr<DevicePasses>> DevicePasses::Create(
   std::unique_ptr<DevicePasses> passes(new DevicePasses(options));
   const size_t bytes = PlanDevicePasses(extents, nullptr).bytes.total;
   MUSTER_ASSIGN_OR_RETURN(passes->buffer_, AllocateDeviceMemory(bytes));
-  MUSTER_ASSIGN_OR_RETURN(passes->pinned_,
-                          DeviceBuffer::Allocate(MemoryPlace::kPinnedHost, sizeof(Pinned)));
-  new (passes->pinned_.data()) Pinned();
   const DevicePassMemory& memory = passes->memory_ =
       PlanDevicePasses(extents, passes->buffer_.data());
+  passes->loads_ = memory.expert_blocks * extents.activations.experts.E;
+  MUSTER_ASSIGN_OR_RETURN(
+      passes->pinned_, DeviceBuffer::Allocate(MemoryPlace::kPinnedHost,
+                                              sizeof(Pinned) + passes->loads_ * sizeof(uint64_t)));
+  new (passes->pinned_.data()) Pinned();
   MUSTER_ASSIGN_OR_RETURN(passes->stream_, DeviceStream::Create());
   passes->stream_->Fill(passes->buffer_.data(), 0, bytes);
   MUSTER_ASSIGN_OR_RETURN(passes->batches_,
@@ -88,14 +92,23 @@ void DevicePasses::Begin(const TokenRows& rows, const DeviceBatchRecord& record,
                          DeviceRecorder::Pass& pass) {
   DeviceStream& after = stream();
   if (rows.sequences > 0) batches_->Copy(after, record, set(pass).batch);
-  if (kind == Pass::kEvaluation || std::exchange(sums_taken_, false)) {
+  if (kind == Pass::kEvaluation) {
     after.Fill(sums(kind), 0, sizeof(HeadSums));
+  } else if (std::exchange(sums_taken_, false)) {
+    ClearSums(after);
   }
   if (rows.sequences > 0 && kind == Pass::kTraining) {
     recorder_->Begin(rows, pass);
   } else {
     recorder_->BeginUnrecorded(pass);
   }
+}
+
+void DevicePasses::ClearSums(DeviceStream& stream) {
+  stream.Fill(memory_.sums, 0, sizeof(HeadSums));
+  if (loads_ == 0) return;
+  stream.Fill(memory_.router_sums, 0, sizeof(RouterSums));
+  stream.Fill(memory_.expert_loads, 0, loads_ * sizeof(uint64_t));
 }
 
 void DevicePasses::MakeCalls(Communicator& communicator, absl::Span<const CollectiveCall> calls) {
@@ -145,6 +158,22 @@ absl::StatusOr<HeadSums> DevicePasses::TakeSums(Pass pass) {
   MUSTER_RETURN_IF_ERROR(Wait());
   if (pass == Pass::kTraining) sums_taken_ = true;
   return pinned().Of(pass);
+}
+
+absl::Status DevicePasses::AddRouters(RouterSums& sums, absl::Span<uint64_t> loads) {
+  if (loads_ == 0) return absl::OkStatus();
+  RouterSums& routers = pinned().routers;
+  auto* const pinned_loads = reinterpret_cast<uint64_t*>(pinned_.data() + sizeof(Pinned));
+  DeviceStream& after = stream();
+  after.CopyToHost(&routers, memory_.router_sums, sizeof(RouterSums));
+  after.CopyToHost(pinned_loads, memory_.expert_loads, loads_ * sizeof(uint64_t));
+  MUSTER_RETURN_IF_ERROR(Wait());
+  sums.auxiliary += routers.auxiliary;
+  sums.z += routers.z;
+  sums.entropy += routers.entropy;
+  sums.tokens += routers.tokens;
+  for (size_t i = 0; i < loads_; ++i) loads[i] += pinned_loads[i];
+  return absl::OkStatus();
 }
 
 absl::Status DevicePasses::WarmUp(absl::FunctionRef<absl::Status(const Batch&)> run) {

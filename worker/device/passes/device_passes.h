@@ -17,6 +17,7 @@
 #include "common/compute/device_ops.h"
 #include "common/device/device.h"
 #include "common/kernels/device/matmul/device_matmul.h"
+#include "common/kernels/moe/expert_arrays.h"
 #include "common/plan/device/device_memory_layout.h"
 #include "worker/collectives/communicator.h"
 #include "worker/data/batch.h"
@@ -114,6 +115,10 @@ class DevicePasses {
   // Waits, and returns the sums over the passes of this kind since they were last taken. REQUIRES:
   // there was one.
   absl::StatusOr<HeadSums> TakeSums(Pass pass);
+  // The same of the routers of training's passes: adds up what memory().router_sums and
+  // memory().expert_loads have, the latter in `loads` [blocks of the model, E]. Before TakeSums, to
+  // which they belong, too. A no-op without experts.
+  absl::Status AddRouters(RouterSums& sums, absl::Span<uint64_t> loads);
 
   // Measures which algorithm each matrix product of the largest micro-batch runs by, and loads the
   // code of its calls: `run` trains one micro-batch, which it is given. The first step then
@@ -128,6 +133,8 @@ class DevicePasses {
 
   absl::Status UploadRotaryTable(const TransformerShape& shape);
   Pinned& pinned() const;
+  // Zeroes what training's passes add up.
+  void ClearSums(DeviceStream& stream);
 
   const TokenRows most_;
   // The tokens of a whole sequence in the largest micro-batch.
@@ -135,6 +142,8 @@ class DevicePasses {
   const bool splits_backward_;
   // The units of each array of an activation stash.
   const std::vector<UnitRange> units_;
+  // Elements of memory_.expert_loads.
+  size_t loads_ = 0;
   // Buffers go last: streams wait for the work queued when they go.
   DeviceBuffer buffer_;
   DeviceBuffer pinned_;

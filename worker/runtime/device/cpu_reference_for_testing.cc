@@ -73,6 +73,8 @@ void CpuReference::BeginStep(uint64_t clock) {
   copies_->Outdate();
   loss_sum_ = 0;
   tokens_ = correct_ = 0;
+  router_sums_ = {};
+  expert_loads_.clear();
   for (std::vector<float>& each : gradients_) std::fill(each.begin(), each.end(), 0.0f);
 }
 
@@ -92,6 +94,17 @@ void CpuReference::AddMicroBatch(const Batch& batch, uint64_t first_example) {
   loss_sum_ += micro_batch_->loss_sum;
   tokens_ += micro_batch_->loss_weight;
   correct_ += micro_batch_->correct;
+  AddRouters(micro_batch_->router_sums, micro_batch_->expert_loads, router_sums_, expert_loads_);
+}
+
+void AddRouters(const RouterSums& sums, absl::Span<const uint64_t> loads, RouterSums& all,
+                std::vector<uint64_t>& all_loads) {
+  all.auxiliary += sums.auxiliary;
+  all.z += sums.z;
+  all.entropy += sums.entropy;
+  all.tokens += sums.tokens;
+  all_loads.resize(loads.size());
+  for (size_t i = 0; i < loads.size(); ++i) all_loads[i] += loads[i];
 }
 
 double CpuReference::GradientNorm() const {

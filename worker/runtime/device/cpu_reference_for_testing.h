@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "common/kernels/moe/expert_arrays.h"
 #include "common/optim/optimizer.h"
 #include "worker/data/batch.h"
 #include "worker/nn/low_precision_copies.h"
@@ -38,6 +39,9 @@ class CpuReference {
   double loss_sum() const { return loss_sum_; }
   int64_t tokens() const { return tokens_; }
   int64_t correct() const { return correct_; }
+  // As StepSums has them.
+  const RouterSums& router_sums() const { return router_sums_; }
+  const std::vector<uint64_t>& expert_loads() const { return expert_loads_; }
   // Returns the norm of the mean gradient.
   double GradientNorm() const;
   void EndStep(float learning_rate, float weight_decay, double max_norm);
@@ -58,12 +62,18 @@ class CpuReference {
   double loss_sum_ = 0;
   int64_t tokens_ = 0;
   int64_t correct_ = 0;
+  RouterSums router_sums_;
+  std::vector<uint64_t> expert_loads_;
 };
 
 // `sequences` of random tokens, of which every seventh has no label.
 Batch RandomSequences(int64_t sequences, int64_t length, int64_t vocabulary, uint64_t seed);
 // Sequences [first, first + count) of a batch.
 Batch SequencesOf(const Batch& batch, int64_t first, int64_t count);
+
+// Adds what routers are judged by, and the loads of experts.
+void AddRouters(const RouterSums& sums, absl::Span<const uint64_t> loads, RouterSums& all,
+                std::vector<uint64_t>& all_loads);
 
 // |a - b| / |b|, or |a - b| where b is 0.
 double RelativeDistance(absl::Span<const float> a, absl::Span<const float> b);

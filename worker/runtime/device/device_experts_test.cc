@@ -1,8 +1,12 @@
 // Tests that jobs with experts make on emulated devices the steps of one rank.
 #include <cstdint>
+#include <numeric>
+#include <vector>
 
 #include "gtest/gtest.h"
+#include "worker/runtime/device/cpu_reference_for_testing.h"
 #include "worker/runtime/device/device_jobs_for_testing.h"
+#include "worker/runtime/device/device_rank_for_testing.h"
 
 namespace muster {
 namespace {
@@ -20,6 +24,14 @@ DeviceTestJob JobWithExperts(int micro_batches) {
       .micro_batches = micro_batches, .transformer = kWithExperts, .max_norm = 0.3, .length = 12};
 }
 
+void ExpectNearRouters(const RouterSums& actual, const RouterSums& expected) {
+  EXPECT_GT(expected.tokens, 0);
+  EXPECT_EQ(actual.tokens, expected.tokens);
+  EXPECT_NEAR(actual.auxiliary, expected.auxiliary, 1e-4 * expected.auxiliary);
+  EXPECT_NEAR(actual.z, expected.z, 1e-4 * expected.z);
+  EXPECT_NEAR(actual.entropy, expected.entropy, 1e-4 * expected.entropy);
+}
+
 void ExpectStepsOfOneProcess(const DeviceTestJob& job) {
   SCOPED_TRACE(SpecOf(job).ShortDebugString());
   const Trained& alone = TrainOnce(JobWithExperts(1));
@@ -27,6 +39,35 @@ void ExpectStepsOfOneProcess(const DeviceTestJob& job) {
   ExpectNear(trained, alone, 1e-5);
   for (size_t step = 0; step < kSteps; ++step) {
     EXPECT_NEAR(trained.norms[step], alone.norms[step], 1e-5 * alone.norms[step]) << step;
+  }
+  EXPECT_EQ(trained.expert_loads, alone.expert_loads);
+  ExpectNearRouters(trained.router_sums, alone.router_sums);
+}
+
+// Loads are those of one step, whatever the device computed before, and so with what warms it up.
+TEST(DeviceExpertsTest, EachStepsLoadsAreTheCpus) {
+  const DeviceTestJob job = JobWithExperts(2);
+  CpuReference reference(kWithExperts, kVocabulary, "");
+  reference.SetWeights(3);
+  const auto rank = DeviceRank::Create(SpecOf(job), kVocabulary);
+  ASSERT_TRUE(rank.ok()) << rank.status();
+  for (uint64_t step = 0; step < 2; ++step) {
+    ASSERT_EQ((*rank)->SetWeights(reference.weights()), absl::OkStatus());
+    const std::vector<PlacedBatch> micro_batches = {
+        {RandomSequences(2, 12, kVocabulary, 5 + step), 0},
+        {RandomSequences(2, 12, kVocabulary, 7 + step), 2}};
+    reference.BeginStep(step);
+    for (const PlacedBatch& each : micro_batches) {
+      reference.AddMicroBatch(each.batch, each.first_example);
+    }
+    const auto result = (*rank)->Train(micro_batches);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->sums.expert_loads, reference.expert_loads());
+    ExpectNearRouters(result->sums.router_sums, reference.router_sums());
+    // The first block is dense; each token of the other goes to two experts.
+    const std::vector<uint64_t>& loads = result->sums.expert_loads;
+    EXPECT_EQ(std::accumulate(loads.begin(), loads.begin() + 4, uint64_t{0}), 0);
+    EXPECT_EQ(std::accumulate(loads.begin() + 4, loads.end(), uint64_t{0}), 2 * 4 * 12);
   }
 }
 

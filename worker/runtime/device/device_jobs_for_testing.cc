@@ -60,6 +60,10 @@ absl::StatusOr<std::vector<PartitionFile>> TrainRank(const DeviceTestJob& job, D
     trained.losses.resize(steps);
     // Ranks of a layer have the same, and stages but the last none.
     if (mesh.Position(number, kLayerAxes) == 0) trained.losses[step] += result->sums.loss_sum;
+    if (DividesTokens(SpecOf(job)) || mesh.Position(number, Axis::kTensor) == 0) {
+      AddRouters(result->sums.router_sums, result->sums.expert_loads, trained.router_sums,
+                 trained.expert_loads);
+    }
     if (number == 0) trained.norms.push_back(result->gradient_norm.value_or(-1));
   }
   if (number == 0) {

@@ -59,6 +59,9 @@ struct Trained {
   // By step, summed over the ranks.
   std::vector<double> losses;
   std::vector<double> norms;
+  // Of all steps, summed over the ranks that report loads (docs/experts.md).
+  RouterSums router_sums;
+  std::vector<uint64_t> expert_loads;
   // The checkpoint's, in flat order.
   std::vector<float> weights;
   std::vector<float> optimizer_state;

@@ -19,7 +19,7 @@ struct StepSums {
   uint64_t examples = 0;
   // The loss scale that the step ran with; 1 unless the job computes in f16.
   float loss_scale = 1;
-  // MicroBatch's, of the slot's own tokens and blocks; empty on devices.
+  // MicroBatch's, of the slot's own tokens and blocks.
   RouterSums router_sums;
   std::vector<uint64_t> expert_loads;
 };

@@ -98,13 +98,14 @@ absl::Status StepExecutor::Train(uint64_t clock, MicroBatchSource& micro_batches
       MUSTER_RETURN_IF_ERROR(Execute(action, context, micro_batch));
       const bool backward =
           action.kind == ActionKind::kBackward || action.kind == ActionKind::kBackwardInput;
-      if (backward && !micro_batch.expert_loads.empty()) TakeRouters(micro_batch, sums);
+      if (backward && !traits_.on_device) TakeRouters(micro_batch, sums);
     }
   }
   return absl::OkStatus();
 }
 
 void StepExecutor::TakeRouters(MicroBatch& micro_batch, StepSums& sums) {
+  if (micro_batch.expert_loads.empty()) return;
   RouterSums& all = sums.router_sums;
   const RouterSums& own = micro_batch.router_sums;
   all.auxiliary += own.auxiliary;
@@ -230,6 +231,7 @@ absl::Status StepExecutor::CheckLoss(uint64_t clock, MicroBatch& micro_batch,
     return DivergedError(clock, absl::StrCat("loss is ", micro_batch.loss_sum));
   }
   sums.loss_sum += micro_batch.loss_sum;
+  if (traits_.on_device) TakeRouters(micro_batch, sums);
   return absl::OkStatus();
 }
 
