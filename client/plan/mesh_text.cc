@@ -25,6 +25,7 @@ std::string Exchanged(const v1::JobSpec& spec, absl::string_view axis) {
   }
   if (axis == "tensor") return "activations, within every layer";
   if (axis == "pipeline") return "activations, between layers";
+  if (axis == "expert") return "rows of tokens, within every layer of experts";
   return "keys and values, within every layer; gradients";
 }
 

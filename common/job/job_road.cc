@@ -35,7 +35,7 @@ bool LossIsFinal(const v1::JobSpec& spec) {
     return true;
   }
   if (!RanksDivideState(spec, spec.workers())) return false;
-  return SizeAlong(kCopyAxes, spec) == 1 && spec.parallelism().zero().redundancy() == 0;
+  return SizeAlong(kExpertCopyAxes, spec) == 1 && spec.parallelism().zero().redundancy() == 0;
 }
 
 bool HasSparseTables(const v1::JobSpec& spec) {

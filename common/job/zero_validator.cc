@@ -143,7 +143,7 @@ absl::Status ValidateRedundancy(const v1::JobSpec& spec) {
                    "but a shard group of this job is a single rank, which divides nothing: leave "
                    "it out");
   }
-  if (SizeAlong(kCopyAxes, spec) > 1) {
+  if (SizeAlong(kExpertCopyAxes, spec) > 1) {
     return Invalid(kField, redundancy,
                    absl::StrCat("but parallelism.zero.shard is ", SizeAlong(kDataShards, spec),
                                 " of ", SizeAlong(kDataAxes, spec),

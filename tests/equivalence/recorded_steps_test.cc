@@ -68,6 +68,13 @@ v1::JobSpec JobOf(const Choice& choice, const std::vector<v1::JobSpec>& shapes) 
     spec.mutable_update()->set_first_bucket_bytes(2000);
     spec.mutable_update()->set_bucket_bytes(6000);
   }
+  if (spec.model().transformer().has_moe() && choice[kMicroBatches] == 1) {
+    // Ranks share out experts where they can.
+    v1::JobSpec shared_out = spec;
+    shared_out.mutable_parallelism()->set_expert(2);
+    shared_out.mutable_model()->mutable_transformer()->mutable_moe()->set_experts(6);
+    if (ValidateJob(shared_out).ok()) return shared_out;
+  }
   if (choice[kByAllReduce] == 0 && choice[kRecompute] == 1) {
     v1::JobSpec half = spec;
     half.mutable_update()->set_wire(v1::UpdateSpec::BF16);

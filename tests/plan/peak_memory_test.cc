@@ -210,6 +210,22 @@ TEST_F(PeakMemoryTest, OfExperts) {
   }
 }
 
+// A rank has half of the experts, and room for a quarter more rows than balanced routers send it.
+TEST_F(PeakMemoryTest, OfExpertRanks) {
+  for (const std::string how :
+       {"parallelism { expert: 2 } compute { type: F32 }",
+        "parallelism { expert: 2 } compute { type: F32 recompute: FULL }",
+        "parallelism { expert: 2 zero { stage: 2 } } compute { type: F32 }"}) {
+    ExpectAsPlanned(
+        absl::StrCat("model { transformer { layers: 3 width: 384 heads: 6 context: 256 activation: "
+                     "SWIGLU no_biases: true moe { experts: 4 top_k: 2 expert_width: 512 "
+                     "shared_width: 256 normalize: true auxiliary_loss: 0.01 dense_layers: 1 } } } "
+                     "data { sequences { path: '",
+                     TextPath(), "' } } batch_size: 8 workers: 2 ", how, kAllReduce),
+        kFirst);
+  }
+}
+
 // What products pack finds its place again, however the heap is cut in pieces between them.
 TEST_F(PeakMemoryTest, IsTheSameFromRunToRun) {
   const v1::JobSpec spec = SpecOf(

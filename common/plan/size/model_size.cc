@@ -108,7 +108,9 @@ void AddExperts(const std::string& name, uint32_t unit, const TransformerSize& s
     model.tensors.back().sign_rate = sign_rate;
   }
   const auto add = [&](const char* part, uint64_t out, uint64_t in) {
-    AddLinear(name + part, unit, {experts.E * out, in, false}, model);
+    const Placement placement = {.kind = Placement::Kind::kExperts,
+                                 .sections = {{Extent(experts.E * out), Extent(experts.E)}}};
+    AddLinear(name + part, unit, {experts.E * out, in, false, placement, {}}, model);
     model.products.back().experts = experts.E;
     model.products.back().chosen = experts.k;
   };
