@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/tokenizer/files/trained_bits.h"
+#include "common/tokenizer/tokenizer.h"
 
 namespace muster {
 
@@ -32,6 +33,8 @@ struct Document {
   int64_t line = 0;
   // The text, in parts that are not empty.
   absl::Span<const TextPart> parts;
+  // How the text begins: chats bring the tokens that stand before a document themselves.
+  TextStart start = TextStart::kDocument;
   // The tokens, if there is no text.
   absl::Span<const int32_t> tokens;
   // True: the tokens or the text of the next Document continue this one. Large documents come in

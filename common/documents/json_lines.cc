@@ -208,6 +208,13 @@ class Lines {
     }
   }
 
+  // Returns how documents begin. REQUIRES: a line was read.
+  TextStart start() const {
+    return layout_->kind == Layout::Kind::kText || layout_->kind == Layout::Kind::kPair
+               ? TextStart::kDocument
+               : TextStart::kText;
+  }
+
   // Returns whether a line was read, which tells how all are laid out.
   bool knows_layout() const { return layout_.has_value(); }
 
@@ -312,6 +319,7 @@ absl::Status ForEachJsonLine(const std::string& path, const JsonLinesOptions& op
     document.path = path;
     document.line = reader->line();
     document.parts = parts;
+    document.start = lines.start();
     MUSTER_RETURN_IF_ERROR(take(document));
   }
 }

@@ -28,10 +28,12 @@ absl::Status TextCutter::Cut(const Document& document,
       document.continues ? text.size() - std::min(text.size(), kBytesBehind) : text.size();
   size_t begin = 0;
   while (begin < known) {
-    const size_t end = tokenizer_.SplitAfter(text, std::min(begin + piece_bytes_, text.size()));
+    const absl::string_view rest = text.substr(begin);
+    const size_t end = begin + tokenizer_.SplitAfter(rest, std::min(piece_bytes_, rest.size()));
     if (end > known) break;
     const bool last = end == text.size();
-    MUSTER_RETURN_IF_ERROR(take({text.substr(begin, end - begin), before_ + end, last}));
+    const TextStart start = before_ + begin == 0 ? TextStart::kDocument : TextStart::kWithin;
+    MUSTER_RETURN_IF_ERROR(take({text.substr(begin, end - begin), before_ + end, start, last}));
     begin = end;
   }
   before_ = document.continues ? before_ + begin : 0;

@@ -21,7 +21,8 @@ class TextCutter {
     absl::string_view text;
     // Bytes of the whole text up to the piece's end.
     uint64_t end = 0;
-    // It is the text's last one.
+    // Whether the text begins with it, and whether it is the last one.
+    TextStart start = TextStart::kDocument;
     bool last = false;
   };
 

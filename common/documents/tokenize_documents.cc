@@ -48,6 +48,7 @@ Place PlaceIn(const std::string& text) {
 struct Piece {
   enum class Kind { kLine, kText, kEndOfText };
   Kind kind = Kind::kLine;
+  TextStart start = TextStart::kDocument;
   std::string text;
   // The parts end here in the text, and later here among the tokens.
   std::vector<std::pair<size_t, Trained>> parts;
@@ -58,6 +59,7 @@ void Encode(const Tokenizer& tokenizer, Piece& piece) {
   size_t begin = 0;
   for (auto& [end, trained] : piece.parts) {
     tokenizer.Encode(absl::string_view(piece.text).substr(begin, end - begin),
+                     begin == 0 ? piece.start : TextStart::kWithin,
                      [&piece](absl::Span<const int32_t> tokens) {
                        piece.tokens.insert(piece.tokens.end(), tokens.begin(), tokens.end());
                      });
@@ -72,11 +74,11 @@ void Encode(const Tokenizer& tokenizer, Piece& piece) {
   ++piece.parts.back().first;
 }
 
-// Returns how many bytes tokens stand for; an end-of-text stands for none.
+// Returns how many bytes tokens stand for; those between documents stand for none.
 uint64_t TextBytes(const Tokenizer& tokenizer, absl::Span<const int32_t> tokens) {
   uint64_t bytes = 0;
   for (const int32_t token : tokens) {
-    if (tokenizer.end_of_text() != token) bytes += tokenizer.BytesOf(token).size();
+    if (!IsBetweenDocuments(tokenizer, token)) bytes += tokenizer.BytesOf(token).size();
   }
   return bytes;
 }
@@ -96,6 +98,7 @@ class Batches {
 
   absl::Status AddLine(const Document& document) {
     Piece& line = pieces_.emplace_back();
+    line.start = document.start;
     for (const TextPart& part : document.parts) {
       line.text.append(part.text.data(), part.text.size());
       line.parts.emplace_back(line.text.size(), part.trained);
@@ -108,6 +111,7 @@ class Batches {
     return cutter_.Cut(document, [&](const TextCutter::Piece& cut) {
       Piece& piece = pieces_.emplace_back();
       piece.kind = cut.last ? Piece::Kind::kEndOfText : Piece::Kind::kText;
+      piece.start = cut.start;
       piece.text = std::string(cut.text);
       piece.parts.emplace_back(piece.text.size(), Trained::kYes);
       progress(piece.text.size());

@@ -89,8 +89,8 @@ absl::StatusOr<DataInspection> InspectDocuments(const DocumentSource& source,
   Examples examples(found.examples);
   std::optional<TextCutter> cutter;
   if (tokenizer != nullptr) cutter.emplace(*tokenizer, kTextAtOnce, 0);
-  const auto add = [&](absl::string_view text, bool learned) {
-    tokenizer->Encode(text, [&](absl::Span<const int32_t> tokens) {
+  const auto add = [&](absl::string_view text, TextStart start, bool learned) {
+    tokenizer->Encode(text, start, [&](absl::Span<const int32_t> tokens) {
       found.tokens += tokens.size();
       found.learned_tokens += learned ? tokens.size() : 0;
       examples.AddTokens(*tokenizer, tokens, learned);
@@ -107,10 +107,13 @@ absl::StatusOr<DataInspection> InspectDocuments(const DocumentSource& source,
       if (tokenizer == nullptr) {
         examples.AddText(part.text, learned);
       } else if (in_parts) {
-        MUSTER_RETURN_IF_ERROR(cutter->Cut(
-            document, [&](const TextCutter::Piece& piece) { return add(piece.text, learned); }));
+        MUSTER_RETURN_IF_ERROR(cutter->Cut(document, [&](const TextCutter::Piece& piece) {
+          return add(piece.text, piece.start, learned);
+        }));
       } else {
-        MUSTER_RETURN_IF_ERROR(add(part.text, learned));
+        const bool first = part.text.data() == document.parts[0].text.data();
+        MUSTER_RETURN_IF_ERROR(
+            add(part.text, first ? document.start : TextStart::kWithin, learned));
       }
     }
     found.tokens += document.tokens.size();

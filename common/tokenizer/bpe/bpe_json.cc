@@ -15,66 +15,38 @@
 #include "common/tokenizer/bpe/bpe_parts.h"
 #include "common/tokenizer/bpe/bpe_tokenizer.h"
 #include "common/tokenizer/bpe/byte_level.h"
+#include "common/tokenizer/words/json_fields.h"
+#include "common/tokenizer/words/text_rules.h"
 
 namespace muster {
 namespace {
 
 using Json = nlohmann::json;
 
-std::string TypeOf(const Json& value) {
-  const Json& type = MemberOf(value, "type");
-  return type.is_string() ? type.get<std::string>() : "";
-}
-
-// What surrounds the vocabulary must neither change the text nor cut it in another way.
-absl::Status CheckSurroundings(const Json& json, const std::string& origin) {
-  const Json& normalizer = MemberOf(json, "normalizer");
-  if (!normalizer.is_null()) {
-    return RefuseField(
-        origin, "normalizer", normalizer,
-        "only tokenizers without one are understood, as decoding must give the very bytes "
-        "that were encoded");
+absl::Status CheckModel(const Json& model, const std::string& origin) {
+  if (TypeOf(model) != "BPE") {
+    return RefuseField(origin, "model.type", MemberOf(model, "type"),
+                       "only BPE (byte-pair encoding) and Unigram are understood");
   }
-  const Json& pre_tokenizer = MemberOf(json, "pre_tokenizer");
-  if (TypeOf(pre_tokenizer) != "ByteLevel") {
-    return RefuseField(origin, "pre_tokenizer", pre_tokenizer,
-                       "only ByteLevel, the rule of GPT-2, is understood");
-  }
-  if (!IsOff(MemberOf(pre_tokenizer, "add_prefix_space"))) {
-    return RefuseField(origin, "pre_tokenizer.add_prefix_space",
-                       MemberOf(pre_tokenizer, "add_prefix_space"), "only false is understood");
-  }
-  const Json& use_regex = MemberOf(pre_tokenizer, "use_regex");
-  if (!use_regex.is_null() && use_regex != Json(true)) {
-    return RefuseField(origin, "pre_tokenizer.use_regex", use_regex, "only true is understood");
-  }
-  const Json& decoder = MemberOf(json, "decoder");
-  if (!decoder.is_null() && TypeOf(decoder) != "ByteLevel") {
-    return RefuseField(origin, "decoder", decoder, "only ByteLevel is understood");
-  }
-  const Json& post_processor = MemberOf(json, "post_processor");
-  if (!post_processor.is_null() && TypeOf(post_processor) != "ByteLevel") {
-    return RefuseField(origin, "post_processor", post_processor,
-                       "only ByteLevel, which adds no tokens, is understood");
+  for (const char* option : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
+    if (IsOff(MemberOf(model, option))) continue;
+    return RefuseField(origin, absl::StrCat("model.", option), MemberOf(model, option),
+                       "only tokenizers without it are understood");
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckModel(const Json& model, const std::string& origin) {
-  if (TypeOf(model) != "BPE") {
-    return RefuseField(origin, "model.type", MemberOf(model, "type"),
-                       "only BPE (byte-level byte-pair encoding) is understood");
+// Reads how characters are encoded that are no token.
+absl::Status ParseUnknown(const Json& model, const std::string& origin, const WrittenIds& ids,
+                          BpeVocabulary& vocabulary) {
+  const Json& unknown = MemberOf(model, "unk_token");
+  if (IsOff(unknown)) return absl::OkStatus();
+  const auto found =
+      unknown.is_string() ? ids.find(unknown.get_ref<const std::string&>()) : ids.end();
+  if (found == ids.end()) {
+    return RefuseField(origin, "model.unk_token", unknown, "expected a token of the vocabulary");
   }
-  for (const char* option : {"dropout", "unk_token", "continuing_subword_prefix",
-                             "end_of_word_suffix", "byte_fallback", "ignore_merges"}) {
-    if (!IsOff(MemberOf(model, option))) {
-      // GPT-2's own file names its end-of-text here; with a token for every byte nothing is
-      // unknown.
-      if (absl::string_view(option) == "unk_token") continue;
-      return RefuseField(origin, absl::StrCat("model.", option), MemberOf(model, option),
-                         "only tokenizers without it are understood");
-    }
-  }
+  vocabulary.unknown = found->second;
   return absl::OkStatus();
 }
 
@@ -97,28 +69,15 @@ absl::Status ParseMerges(const Json& merges, const std::string& origin, const Wr
   return absl::OkStatus();
 }
 
-}  // namespace
-
-std::string WriteBpeJson(const BpeVocabulary& vocabulary) {
-  Json added = Json::array();
-  for (const BpeVocabulary::AddedToken& token : vocabulary.added) {
-    added.push_back({{"id", token.id},
-                     {"content", token.content},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", token.normalized},
-                     {"special", token.special}});
-  }
-  Json merges = Json::array();
+// Returns the tokens with their ids, as a byte-level vocabulary writes them.
+Json WriteByteTokens(const BpeVocabulary& vocabulary) {
   absl::flat_hash_set<std::string> merged;
-  for (const std::pair<int32_t, int32_t>& merge : vocabulary.merges) {
-    std::string left = ToByteLevel(vocabulary.tokens[merge.first]);
-    std::string right = ToByteLevel(vocabulary.tokens[merge.second]);
-    merges.push_back(absl::StrCat(left, " ", right));
-    merged.insert(left + right);
-    merged.insert(std::move(left));
-    merged.insert(std::move(right));
+  for (const auto& [left, right] : vocabulary.merges) {
+    std::string first = ToByteLevel(vocabulary.tokens[left]);
+    std::string second = ToByteLevel(vocabulary.tokens[right]);
+    merged.insert(first + second);
+    merged.insert(std::move(first));
+    merged.insert(std::move(second));
   }
   const absl::flat_hash_set<int32_t> as_they_are = AddedIds(vocabulary);
   absl::flat_hash_set<absl::string_view> of_words;
@@ -127,7 +86,7 @@ std::string WriteBpeJson(const BpeVocabulary& vocabulary) {
   }
   Json vocab = Json::object();
   // Readers look up an added token by its content, and give it another id if that is not there.
-  for (const BpeVocabulary::AddedToken& token : vocabulary.added) vocab[token.content] = token.id;
+  for (const AddedToken& token : vocabulary.added) vocab[token.content] = token.id;
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     const std::string& bytes = vocabulary.tokens[id];
     if (bytes.empty()) continue;
@@ -140,49 +99,93 @@ std::string WriteBpeJson(const BpeVocabulary& vocabulary) {
     }
     vocab[std::move(written)] = id;
   }
-  const Json byte_level = {{"type", "ByteLevel"},
-                           {"add_prefix_space", false},
-                           {"trim_offsets", true},
-                           {"use_regex", true}};
-  const Json model = {{"type", "BPE"},
-                      {"dropout", nullptr},
-                      {"unk_token", nullptr},
-                      {"continuing_subword_prefix", nullptr},
-                      {"end_of_word_suffix", nullptr},
-                      {"fuse_unk", false},
-                      {"byte_fallback", false},
-                      {"vocab", std::move(vocab)},
-                      {"merges", std::move(merges)}};
-  const Json json = {{"version", "1.0"},
-                     {"truncation", nullptr},
-                     {"padding", nullptr},
-                     {"added_tokens", std::move(added)},
-                     {"normalizer", nullptr},
-                     {"pre_tokenizer", byte_level},
-                     {"post_processor", nullptr},
-                     {"decoder", byte_level},
-                     {"model", model}};
+  return vocab;
+}
+
+Json WriteCharacterTokens(const BpeVocabulary& vocabulary) {
+  Json vocab = Json::object();
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    if (!vocabulary.tokens[id].empty()) vocab[vocabulary.tokens[id]] = id;
+  }
+  return vocab;
+}
+
+Json WriteMerges(const BpeVocabulary& vocabulary) {
+  Json merges = Json::array();
+  for (const auto& [left, right] : vocabulary.merges) {
+    const std::string& first = vocabulary.tokens[left];
+    const std::string& second = vocabulary.tokens[right];
+    if (vocabulary.byte_level) {
+      merges.push_back(absl::StrCat(ToByteLevel(first), " ", ToByteLevel(second)));
+    } else {
+      // Tokens of characters may have a space.
+      merges.push_back({first, second});
+    }
+  }
+  return merges;
+}
+
+}  // namespace
+
+std::string WriteBpeJson(const BpeVocabulary& vocabulary) {
+  Json model = {{"type", "BPE"},
+                {"dropout", nullptr},
+                {"unk_token", nullptr},
+                {"continuing_subword_prefix", nullptr},
+                {"end_of_word_suffix", nullptr},
+                {"fuse_unk", vocabulary.fuses_unknown},
+                {"byte_fallback", vocabulary.byte_fallback},
+                {"vocab", vocabulary.byte_level ? WriteByteTokens(vocabulary)
+                                                : WriteCharacterTokens(vocabulary)},
+                {"merges", WriteMerges(vocabulary)}};
+  if (vocabulary.unknown.has_value()) model["unk_token"] = vocabulary.tokens[*vocabulary.unknown];
+  if (vocabulary.ignores_merges) model["ignore_merges"] = true;
+  Json json = {{"version", "1.0"},
+               {"truncation", nullptr},
+               {"padding", nullptr},
+               {"added_tokens", WriteAddedTokens(vocabulary.added)},
+               {"model", std::move(model)}};
+  WriteTextRules(vocabulary.rules, json);
   return DumpJson(json, 1);
 }
 
 absl::StatusOr<BpeVocabulary> ParseBpeJson(absl::string_view text, const std::string& origin) {
   MUSTER_ASSIGN_OR_RETURN(const Json json,
                           ParseJson(text, origin, "a file as `muster tokenizer train` writes it"));
+  return ReadBpeJson(json, origin);
+}
+
+absl::StatusOr<BpeVocabulary> ReadBpeJson(const Json& json, const std::string& origin) {
   const Json& model = MemberOf(json, "model");
   if (!model.is_object()) {
     return RefuseField(origin, "model", model,
                        "expected a tokenizer.json, as `muster tokenizer train` writes it");
   }
   MUSTER_RETURN_IF_ERROR(CheckModel(model, origin));
-  MUSTER_RETURN_IF_ERROR(CheckSurroundings(json, origin));
   BpeVocabulary vocabulary;
+  vocabulary.rules = TextRulesOf(json);
+  MUSTER_ASSIGN_OR_RETURN(const ReadTextRules rules, ParseTextRules(vocabulary.rules, origin));
+  vocabulary.byte_level = rules.byte_level;
   const Json& added = MemberOf(json, "added_tokens");
   const Json& vocab = MemberOf(model, "vocab");
   const int64_t limit = TokenIdLimit(vocab, added);
-  MUSTER_RETURN_IF_ERROR(ParseAddedTokens(added, origin, limit, vocabulary));
+  MUSTER_ASSIGN_OR_RETURN(vocabulary.added, ParseAddedTokens(added, origin, limit));
+  MUSTER_RETURN_IF_ERROR(PlaceAdded(vocabulary.added, origin, vocabulary.tokens));
   MUSTER_ASSIGN_OR_RETURN(const WrittenIds ids,
                           ParseWrittenTokens(vocab, origin, limit, vocabulary));
   MUSTER_RETURN_IF_ERROR(ParseMerges(MemberOf(model, "merges"), origin, ids, vocabulary));
+  const auto flag = [&](const char* option) {
+    return ParseFlag(MemberOf(model, option), origin, absl::StrCat("model.", option));
+  };
+  MUSTER_ASSIGN_OR_RETURN(vocabulary.ignores_merges, flag("ignore_merges"));
+  MUSTER_ASSIGN_OR_RETURN(vocabulary.byte_fallback, flag("byte_fallback"));
+  MUSTER_ASSIGN_OR_RETURN(vocabulary.fuses_unknown, flag("fuse_unk"));
+  // With a token for every byte nothing is unknown; GPT-2's own file names its end-of-text there.
+  if (vocabulary.byte_level) {
+    vocabulary.byte_fallback = vocabulary.fuses_unknown = false;
+  } else {
+    MUSTER_RETURN_IF_ERROR(ParseUnknown(model, origin, ids, vocabulary));
+  }
   return vocabulary;
 }
 

@@ -189,32 +189,36 @@ TEST(BpeJsonTest, OtherKindsAreRefusedByName) {
   json["model"]["type"] = "WordPiece";
   EXPECT_THAT(ErrorOf(json), HasSubstr("t.json: model.type is WordPiece;"));
   json = good;
-  json["normalizer"] = {{"type", "NFC"}};
-  EXPECT_THAT(ErrorOf(json), HasSubstr("normalizer is an object of type NFC;"));
+  json["normalizer"] = {{"type", "Lowercase"}};
+  EXPECT_THAT(ErrorOf(json), HasSubstr("normalizer is an object of type Lowercase;"));
   json = good;
-  json["pre_tokenizer"] = {{"type", "Metaspace"}};
-  EXPECT_THAT(ErrorOf(json), HasSubstr("pre_tokenizer is an object of type Metaspace;"));
+  json["pre_tokenizer"] = {{"type", "BertPreTokenizer"}};
+  EXPECT_THAT(ErrorOf(json),
+              HasSubstr("pre_tokenizer is an object of type BertPreTokenizer; only ByteLevel,"));
+  json["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {{{"type", "UnicodeScripts"}}}}};
+  EXPECT_THAT(ErrorOf(json), HasSubstr("pre_tokenizer.pretokenizers[0] is an object of type"));
   json = good;
-  json["pre_tokenizer"]["add_prefix_space"] = true;
-  EXPECT_THAT(ErrorOf(json), HasSubstr("pre_tokenizer.add_prefix_space is true"));
+  json["pre_tokenizer"]["add_prefix_space"] = 3;
+  EXPECT_THAT(ErrorOf(json), HasSubstr("pre_tokenizer.add_prefix_space is a number of 1 char"));
   json = good;
-  json["pre_tokenizer"]["use_regex"] = false;
-  EXPECT_THAT(ErrorOf(json), HasSubstr("pre_tokenizer.use_regex is false"));
-  json = good;
+  json["post_processor"] = {{"type", "BertProcessing"}};
+  EXPECT_THAT(ErrorOf(json), HasSubstr("post_processor is an object of type BertProcessing;"));
   json["post_processor"] = {{"type", "TemplateProcessing"}};
-  EXPECT_THAT(ErrorOf(json), HasSubstr("TemplateProcessing"));
+  EXPECT_THAT(ErrorOf(json), HasSubstr("post_processor.single is missing or null"));
   json = good;
   json["decoder"] = {{"type", "WordPiece"}};
-  EXPECT_THAT(ErrorOf(json), HasSubstr("decoder"));
+  EXPECT_THAT(ErrorOf(json), HasSubstr("decoder is an object of type WordPiece"));
+  json["decoder"] = {{"type", "Metaspace"}, {"replacement", "_"}};
+  EXPECT_THAT(ErrorOf(json), HasSubstr("only ByteLevel is understood with the pre_tokenizer"));
   json = good;
-  json["model"]["byte_fallback"] = true;
-  EXPECT_THAT(ErrorOf(json), HasSubstr("model.byte_fallback is true"));
+  json["pre_tokenizer"] = nullptr;
+  EXPECT_THAT(ErrorOf(json), HasSubstr("ByteLevel is understood only with the pre_tokenizer"));
   json = good;
   json["model"]["end_of_word_suffix"] = "</w>";
   EXPECT_THAT(ErrorOf(json), HasSubstr("model.end_of_word_suffix is a text of 4 characters;"));
   json = good;
-  json["added_tokens"][0]["lstrip"] = true;
-  EXPECT_THAT(ErrorOf(json), HasSubstr("lstrip of added token 263 is true"));
+  json["added_tokens"][0]["single_word"] = true;
+  EXPECT_THAT(ErrorOf(json), HasSubstr("single_word of added token 263 is true"));
 }
 
 TEST(BpeJsonTest, DamageIsNamed) {

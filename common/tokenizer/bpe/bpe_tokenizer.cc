@@ -5,65 +5,41 @@
 #include <map>
 #include <queue>
 
+#include "absl/algorithm/container.h"
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
 #include "common/text/length_of.h"
+#include "common/text/utf8.h"
 #include "common/tokenizer/bpe/bpe_json.h"
 #include "common/tokenizer/bpe/byte_level.h"
-#include "common/tokenizer/bpe/pre_tokenizer.h"
+#include "common/tokenizer/words/added_token_json.h"
+#include "common/tokenizer/words/token_text.h"
+#include "common/tokenizer/words/word_encoder.h"
 
 namespace muster {
 namespace {
 
 constexpr int32_t kNone = -1;
 
-constexpr const char* kEndOfTextNames[] = {"<|endoftext|>", "<|end_of_text|>", "</s>"};
-
 uint64_t PairKey(int32_t left, int32_t right) {
   return static_cast<uint64_t>(left) << 32 | static_cast<uint32_t>(right);
 }
 
-// Where the next added token stands in a text, by looking for each only once it was passed.
-class AddedTokenFinder {
- public:
-  AddedTokenFinder(const std::vector<BpeVocabulary::AddedToken>& added, absl::string_view text)
-      : text_(text) {
-    for (const BpeVocabulary::AddedToken& token : added) {
-      if (const size_t at = text.find(token.content); at != absl::string_view::npos) {
-        next_.push_back({&token, at});
-      }
-    }
-  }
-
-  struct Found {
-    const BpeVocabulary::AddedToken* token = nullptr;
-    size_t at = 0;
-  };
-
-  // The first at or after `from`, of several there the longest; a null token if there is none.
-  Found Next(size_t from) {
-    Found best;
-    for (auto each = next_.begin(); each != next_.end();) {
-      if (each->at < from) each->at = text_.find(each->token->content, from);
-      if (each->at == absl::string_view::npos) {
-        each = next_.erase(each);
-        continue;
-      }
-      if (best.token == nullptr || each->at < best.at ||
-          (each->at == best.at && each->token->content.size() > best.token->content.size())) {
-        best = *each;
-      }
-      ++each;
-    }
-    return best;
-  }
-
- private:
-  const absl::string_view text_;
-  std::vector<Found> next_;
-};
+// Adds what changes how texts are encoded. Nothing for GPT-2's rules: fingerprints of such
+// tokenizers are stored beside weights of the first release.
+void AddRules(const BpeVocabulary& vocabulary, FingerprintStream& stream) {
+  std::string text;
+  // Rules that cannot be read have no fingerprint that anybody sees.
+  if (const auto rules = ParseTextRules(vocabulary.rules, ""); rules.ok()) text = rules->identity;
+  if (vocabulary.ignores_merges) text += "\nignores merges";
+  if (vocabulary.byte_fallback) text += "\nbyte fallback";
+  if (vocabulary.fuses_unknown) text += "\nfuses unknown";
+  if (vocabulary.unknown.has_value()) absl::StrAppend(&text, "\nunknown ", *vocabulary.unknown);
+  stream.Add(text.data(), text.size());
+}
 
 }  // namespace
 
@@ -79,17 +55,6 @@ absl::flat_hash_set<int32_t> AddedIds(const BpeVocabulary& vocabulary) {
   absl::flat_hash_set<int32_t> ids;
   for (const BpeVocabulary::AddedToken& token : vocabulary.added) ids.insert(token.id);
   return ids;
-}
-
-absl::Span<const char* const> EndOfTextNames() { return kEndOfTextNames; }
-
-std::optional<int32_t> FindEndOfText(const BpeVocabulary& vocabulary) {
-  for (const char* name : kEndOfTextNames) {
-    for (const BpeVocabulary::AddedToken& added : vocabulary.added) {
-      if (added.content == name) return added.id;
-    }
-  }
-  return std::nullopt;
 }
 
 uint64_t VocabularyFingerprint(const BpeVocabulary& vocabulary) {
@@ -114,33 +79,9 @@ uint64_t VocabularyFingerprint(const BpeVocabulary& vocabulary) {
     add_number(id);
     add_text(content);
   }
+  AddRules(vocabulary, stream);
   return stream.Finish();
 }
-
-class BpeTokenizer::WordTable {
- public:
-  // The word's tokens; none if it is not in the table.
-  std::optional<absl::Span<const int32_t>> Find(absl::string_view word) const {
-    const auto found = words_.find(word);
-    if (found == words_.end()) return std::nullopt;
-    return absl::MakeConstSpan(tokens_).subspan(found->second.first, found->second.second);
-  }
-
-  // Keeps a word while there is room.
-  void Add(absl::string_view word, absl::Span<const int32_t> tokens) {
-    if (words_.size() >= kMostWords || word.size() > kLongestWord) return;
-    words_.emplace(word, std::make_pair(tokens_.size(), tokens.size()));
-    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
-  }
-
- private:
-  static constexpr size_t kMostWords = size_t{1} << 18;
-  static constexpr size_t kLongestWord = 64;
-
-  // Where a word's tokens begin, and how many there are.
-  absl::flat_hash_map<std::string, std::pair<size_t, size_t>> words_;
-  std::vector<int32_t> tokens_;
-};
 
 absl::StatusOr<std::unique_ptr<const BpeTokenizer>> BpeTokenizer::Create(BpeVocabulary vocabulary) {
   auto tokenizer = absl::WrapUnique(new BpeTokenizer(std::move(vocabulary)));
@@ -150,13 +91,13 @@ absl::StatusOr<std::unique_ptr<const BpeTokenizer>> BpeTokenizer::Create(BpeVoca
 
 BpeTokenizer::BpeTokenizer(BpeVocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
 
-absl::StatusOr<absl::flat_hash_map<absl::string_view, int32_t>> BpeTokenizer::IndexTokens() const {
+absl::Status BpeTokenizer::IndexTokens() {
   const std::vector<std::string>& tokens = vocabulary_.tokens;
   const absl::flat_hash_set<int32_t> added = AddedIds(vocabulary_);
-  absl::flat_hash_map<absl::string_view, int32_t> ids, added_ids;
+  absl::flat_hash_map<absl::string_view, int32_t> added_ids;
   for (int32_t id = 0; id < static_cast<int32_t>(tokens.size()); ++id) {
     if (tokens[id].empty()) continue;
-    auto& among = added.contains(id) ? added_ids : ids;
+    auto& among = added.contains(id) ? added_ids : ids_;
     const auto [other, inserted] = among.emplace(tokens[id], id);
     if (!inserted) {
       return absl::InvalidArgumentError(
@@ -164,37 +105,53 @@ absl::StatusOr<absl::flat_hash_map<absl::string_view, int32_t>> BpeTokenizer::In
                        " are the same text; a vocabulary has each token once"));
     }
   }
-  ids.insert(added_ids.begin(), added_ids.end());
-  return ids;
+  ids_.insert(added_ids.begin(), added_ids.end());
+  return absl::OkStatus();
 }
 
-absl::Status BpeTokenizer::Index() {
-  const std::vector<std::string>& tokens = vocabulary_.tokens;
-  MUSTER_ASSIGN_OR_RETURN(const auto ids, IndexTokens());
+bool BpeTokenizer::IsToken(int32_t id) const {
+  return id >= 0 && static_cast<size_t>(id) < vocabulary_.tokens.size() &&
+         !vocabulary_.tokens[id].empty();
+}
+
+absl::Status BpeTokenizer::IndexBytes() {
+  has_byte_tokens_ = true;
   for (int byte = 0; byte < 256; ++byte) {
     const char character = static_cast<char>(byte);
-    const auto found = ids.find(absl::string_view(&character, 1));
-    if (found == ids.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the vocabulary has no token for the byte ", byte,
-          ", so not every text could be encoded; a byte-level vocabulary has all 256"));
-    }
-    byte_tokens_[byte] = found->second;
+    const std::string name = absl::StrFormat("<0x%02X>", byte);
+    const auto found = ids_.find(vocabulary_.byte_level ? absl::string_view(&character, 1)
+                                                        : absl::string_view(name));
+    byte_tokens_[byte] = found == ids_.end() ? kNone : found->second;
+    if (found != ids_.end()) continue;
+    has_byte_tokens_ = false;
+    if (!vocabulary_.byte_level) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the vocabulary has no token for the byte ", byte,
+                     ", so not every text could be encoded; a byte-level vocabulary has all 256"));
   }
-  const auto is_token = [&tokens](int32_t id) {
-    return id >= 0 && static_cast<size_t>(id) < tokens.size() && !tokens[id].empty();
-  };
+  if (vocabulary_.byte_level) return absl::OkStatus();
+  has_byte_tokens_ = has_byte_tokens_ && vocabulary_.byte_fallback;
+  if (vocabulary_.unknown.has_value() ? IsToken(*vocabulary_.unknown) : has_byte_tokens_) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "the vocabulary has neither a token for each byte with model.byte_fallback nor a "
+      "model.unk_token, so not every text could be encoded");
+}
+
+absl::Status BpeTokenizer::IndexMerges() {
+  const std::vector<std::string>& tokens = vocabulary_.tokens;
   merges_.reserve(vocabulary_.merges.size());
   for (size_t rank = 0; rank < vocabulary_.merges.size(); ++rank) {
     const std::pair<int32_t, int32_t>& merge = vocabulary_.merges[rank];
-    if (!is_token(merge.first) || !is_token(merge.second)) {
+    if (!IsToken(merge.first) || !IsToken(merge.second)) {
       return absl::InvalidArgumentError(absl::StrCat("merge ", rank, " joins tokens ", merge.first,
                                                      " and ", merge.second,
                                                      ", which are not both in the vocabulary"));
     }
     const std::string joined = tokens[merge.first] + tokens[merge.second];
-    const auto found = ids.find(joined);
-    if (found == ids.end()) {
+    const auto found = ids_.find(joined);
+    if (found == ids_.end()) {
       return absl::InvalidArgumentError(absl::StrCat("merge ", rank, " makes a text of ",
                                                      LengthOf(joined),
                                                      ", which is no token of the vocabulary"));
@@ -203,40 +160,127 @@ absl::Status BpeTokenizer::Index() {
     merges_.emplace(PairKey(merge.first, merge.second),
                     Merge{static_cast<int32_t>(rank), found->second});
   }
+  return absl::OkStatus();
+}
+
+absl::Status BpeTokenizer::CheckAdded() const {
   for (const BpeVocabulary::AddedToken& added : vocabulary_.added) {
-    if (added.content.empty() || !is_token(added.id) || tokens[added.id] != added.content) {
+    if (added.content.empty() || !IsToken(added.id) ||
+        vocabulary_.tokens[added.id] != added.content) {
       return absl::InvalidArgumentError(
           absl::StrCat("added token ", added.id, " is a text of ", LengthOf(added.content),
                        ", expected the one that is that token of the vocabulary"));
     }
+    if (!vocabulary_.byte_level) continue;
     // Files of vocabularies write the one as it is and the other in characters for its bytes.
     const std::optional<std::string> bytes = FromByteLevel(added.content);
-    if (const auto other = bytes.has_value() ? ids.find(*bytes) : ids.end();
-        other != ids.end() && other->second != added.id) {
+    if (const auto other = bytes.has_value() ? ids_.find(*bytes) : ids_.end();
+        other != ids_.end() && other->second != added.id) {
       return absl::InvalidArgumentError(
           absl::StrCat("added token ", added.id, " is a text of ", LengthOf(added.content),
                        ", which is how a tokenizer.json writes token ", other->second,
                        ", so it could not be told from that one; add it under another text"));
     }
   }
-  end_of_text_ = FindEndOfText(vocabulary_);
+  return absl::OkStatus();
+}
+
+std::unique_ptr<const CharacterPairs> BpeTokenizer::JoinedCharacters() const {
+  // Merges of bytes' tokens join what no token has.
+  if (vocabulary_.byte_level) return nullptr;
+  auto pairs = std::make_unique<CharacterPairs>();
+  for (const auto& [left, right] : vocabulary_.merges) {
+    if (ByteOfToken(vocabulary_.tokens[left]) >= 0 || ByteOfToken(vocabulary_.tokens[right]) >= 0) {
+      return nullptr;
+    }
+    pairs->Add(vocabulary_.tokens[left] + vocabulary_.tokens[right]);
+  }
+  if (vocabulary_.ignores_merges) {
+    for (const std::string& token : vocabulary_.tokens) pairs->Add(token);
+  }
+  // Unknown characters beside each other may be fused.
+  if (!has_byte_tokens_) {
+    for (const auto& [text, id] : ids_) pairs->AddKnown(text);
+    pairs->JoinOthers();
+  }
+  return pairs;
+}
+
+absl::Status BpeTokenizer::Index() {
+  MUSTER_ASSIGN_OR_RETURN(ReadTextRules rules,
+                          ParseTextRules(vocabulary_.rules, "the tokenizer's rules"));
+  vocabulary_.byte_level = rules.byte_level;
+  MUSTER_RETURN_IF_ERROR(IndexTokens());
+  MUSTER_RETURN_IF_ERROR(IndexBytes());
+  MUSTER_RETURN_IF_ERROR(IndexMerges());
+  MUSTER_RETURN_IF_ERROR(CheckAdded());
+  for (const int32_t token : rules.before_document) {
+    if (IsToken(token)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "post_processor puts token ", token, " before documents, which is not in the vocabulary"));
+  }
+  if (!vocabulary_.byte_level) {
+    for (const std::string& token : vocabulary_.tokens) bytes_.push_back(BytesOfText(token, rules));
+  }
+  end_of_text_ = FindEndOfText(vocabulary_.added);
   json_ = WriteBpeJson(vocabulary_);
   fingerprint_ = VocabularyFingerprint(vocabulary_);
+  divider_ =
+      std::make_unique<const TextDivider>(std::move(rules), vocabulary_.added, JoinedCharacters());
   return absl::OkStatus();
+}
+
+absl::Span<const int32_t> BpeTokenizer::before_document() const {
+  return divider_->rules().before_document;
 }
 
 int64_t BpeTokenizer::vocabulary() const { return static_cast<int64_t>(vocabulary_.tokens.size()); }
 
-absl::string_view BpeTokenizer::BytesOf(int32_t token) const { return vocabulary_.tokens[token]; }
+absl::string_view BpeTokenizer::BytesOf(int32_t token) const {
+  return vocabulary_.byte_level ? vocabulary_.tokens[token] : bytes_[token];
+}
 
 const BpeTokenizer::Merge* BpeTokenizer::Find(int32_t left, int32_t right) const {
   const auto found = merges_.find(PairKey(left, right));
   return found == merges_.end() ? nullptr : &found->second;
 }
 
-void BpeTokenizer::EncodeWord(absl::string_view word, std::vector<int32_t>& tokens) const {
+void BpeTokenizer::Start(absl::string_view word, std::vector<int32_t>& tokens) const {
   tokens.clear();
-  for (const char byte : word) tokens.push_back(byte_tokens_[static_cast<unsigned char>(byte)]);
+  if (vocabulary_.byte_level) {
+    for (const char byte : word) tokens.push_back(byte_tokens_[static_cast<unsigned char>(byte)]);
+    return;
+  }
+  while (!word.empty()) {
+    const absl::string_view character = word.substr(0, FirstCodePoint(word).bytes);
+    word.remove_prefix(character.size());
+    if (const auto found = ids_.find(character); found != ids_.end()) {
+      tokens.push_back(found->second);
+      continue;
+    }
+    const bool has_bytes =
+        vocabulary_.byte_fallback && absl::c_all_of(character, [this](char byte) {
+          return byte_tokens_[static_cast<unsigned char>(byte)] != kNone;
+        });
+    if (has_bytes) {
+      for (const char byte : character) {
+        tokens.push_back(byte_tokens_[static_cast<unsigned char>(byte)]);
+      }
+    } else if (!vocabulary_.fuses_unknown || tokens.empty() ||
+               tokens.back() != *vocabulary_.unknown) {
+      tokens.push_back(*vocabulary_.unknown);
+    }
+  }
+}
+
+void BpeTokenizer::EncodeWord(absl::string_view word, std::vector<int32_t>& tokens) const {
+  if (vocabulary_.ignores_merges) {
+    if (const auto found = ids_.find(word); found != ids_.end()) {
+      tokens.assign(1, found->second);
+      return;
+    }
+  }
+  Start(word, tokens);
   const auto size = static_cast<int32_t>(tokens.size());
   // A list of the tokens that are left: joined ones keep the left one's place.
   std::vector<int32_t> next(size);
@@ -283,63 +327,16 @@ void BpeTokenizer::EncodeWord(absl::string_view word, std::vector<int32_t>& toke
   tokens.erase(std::remove(tokens.begin(), tokens.end(), kNone), tokens.end());
 }
 
-void BpeTokenizer::EncodePlain(
-    absl::string_view text, WordTable& words, std::vector<int32_t>& pending,
-    absl::FunctionRef<void(absl::Span<const int32_t> tokens)> sink) const {
-  constexpr size_t kPending = 4096;
-  std::vector<int32_t> fresh;
-  ForEachWord(text, [&](absl::string_view word) {
-    std::optional<absl::Span<const int32_t>> tokens = words.Find(word);
-    if (!tokens.has_value()) {
-      EncodeWord(word, fresh);
-      words.Add(word, fresh);
-      tokens = fresh;
-    }
-    pending.insert(pending.end(), tokens->begin(), tokens->end());
-    if (pending.size() >= kPending) {
-      sink(pending);
-      pending.clear();
-    }
-  });
-}
-
-bool BpeTokenizer::HasAddedAcross(absl::string_view text, size_t at) const {
-  for (const BpeVocabulary::AddedToken& token : vocabulary_.added) {
-    const size_t most = token.content.size() - 1;
-    const size_t begin = at - std::min(at, most);
-    const size_t around = at - begin + std::min(most, text.size() - at);
-    if (text.substr(begin, around).find(token.content) != absl::string_view::npos) return true;
-  }
-  return false;
-}
-
-// No occurrence of an added token lies across the place, so added tokens are found on both sides as
-// in the whole text. The text between them is cut into words from left to right, each by what
-// follows its beginning, so the words behind the place are the same if a word begins there; and
-// those before it, if none of them depends on what follows (IsAlwaysBetweenWords).
 size_t BpeTokenizer::SplitAfter(absl::string_view text, size_t at) const {
-  for (size_t place = at; place < text.size(); ++place) {
-    if (IsAlwaysBetweenWords(text, place) && !HasAddedAcross(text, place)) return place;
-  }
-  return text.size();
+  return divider_->SplitAfter(text, at);
 }
 
-void BpeTokenizer::Encode(absl::string_view text,
+void BpeTokenizer::Encode(absl::string_view text, TextStart start,
                           absl::FunctionRef<void(absl::Span<const int32_t> tokens)> sink) const {
-  WordTable words;
-  std::vector<int32_t> pending;
-  AddedTokenFinder added(vocabulary_.added, text);
-  for (size_t at = 0; at < text.size();) {
-    const AddedTokenFinder::Found found = added.Next(at);
-    const size_t end = found.token == nullptr ? text.size() : found.at;
-    EncodePlain(text.substr(at, end - at), words, pending, sink);
-    at = end;
-    if (found.token != nullptr) {
-      pending.push_back(found.token->id);
-      at += found.token->content.size();
-    }
-  }
-  if (!pending.empty()) sink(pending);
+  const auto encode_word = [this](absl::string_view word, std::vector<int32_t>& tokens) {
+    EncodeWord(word, tokens);
+  };
+  EncodeWords(*divider_, text, start, encode_word, sink);
 }
 
 }  // namespace muster

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/tokenizer/bpe/bpe_tokenizer.h"
 #include "common/tokenizer/bpe/byte_level.h"
-#include "common/tokenizer/bpe/pre_tokenizer.h"
 
 namespace muster {
 namespace {
@@ -126,17 +125,20 @@ class Merger {
 
 }  // namespace
 
+BpeTrainer::BpeTrainer() : divider_(Gpt2Words()) {}
+
 void BpeTrainer::Add(absl::string_view text) {
   while (!text.empty()) {
     const size_t end = std::min(text.find(kEndOfText), text.size());
-    ForEachWord(text.substr(0, end), [this](absl::string_view word) {
-      const auto found = words_.find(word);
-      if (found != words_.end()) {
-        ++found->second;
-      } else {
-        words_.emplace(word, 1);
-      }
-    });
+    divider_->ForEachPiece(text.substr(0, end), TextStart::kText,
+                           [this](const TextDivider::Piece& word) {
+                             const auto found = words_.find(word.text);
+                             if (found != words_.end()) {
+                               ++found->second;
+                             } else {
+                               words_.emplace(word.text, 1);
+                             }
+                           });
     text.remove_prefix(std::min(text.size(), end + sizeof(kEndOfText) - 1));
   }
 }

@@ -2,18 +2,20 @@
 #define MUSTER_COMMON_TOKENIZER_BPE_BPE_TRAINER_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/tokenizer/words/text_divider.h"
 
 namespace muster {
 
 struct BpeVocabulary;
 
-// Learns a byte-level BPE vocabulary. The text is divided into words (pre_tokenizer.h), and equal
+// Learns a byte-level BPE vocabulary. The text is divided into words (Gpt2Words), and equal
 // words are counted once. Then, as long as the vocabulary has room, the most frequent pair of
 // neighbouring tokens becomes a token, and the pair is joined wherever it occurs, from the left. Of
 // equally frequent pairs the one with the smaller left, then right token is taken; tokens learned
@@ -34,6 +36,8 @@ class BpeTrainer {
   static constexpr int64_t kLeastVocabulary = 257;
   static constexpr int64_t kMostVocabulary = 1 << 20;
 
+  BpeTrainer();
+
   // Counts a text's words.
   void Add(absl::string_view text);
 
@@ -42,6 +46,7 @@ class BpeTrainer {
   absl::StatusOr<BpeVocabulary> Train(int64_t vocabulary) const;
 
  private:
+  const std::unique_ptr<const TextDivider> divider_;
   absl::flat_hash_map<std::string, int64_t> words_;
 };
 

@@ -9,7 +9,7 @@
 
 #include "common/tokenizer/bpe/bpe_tokenizer.h"
 #include "common/tokenizer/bpe/byte_level.h"
-#include "common/tokenizer/bpe/pre_tokenizer.h"
+#include "common/tokenizer/words/text_divider.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -30,7 +30,8 @@ BpeVocabulary TrainSlowly(const std::vector<std::string>& texts, size_t vocabula
   };
   std::vector<std::vector<int32_t>> words;
   for (const std::string& text : texts) {
-    ForEachWord(text, [&](absl::string_view word) {
+    Gpt2Words()->ForEachPiece(text, TextStart::kText, [&](const TextDivider::Piece& piece) {
+      const absl::string_view word = piece.text;
       words.emplace_back();
       for (const char byte : word) words.back().push_back(id(std::string(1, byte)));
     });

@@ -11,7 +11,7 @@ ByteTokenizer::ByteTokenizer() : fingerprint_(VocabularyFingerprint(BytesAsVocab
   for (int64_t byte = 0; byte < kVocabulary; ++byte) bytes_.push_back(static_cast<char>(byte));
 }
 
-void ByteTokenizer::Encode(absl::string_view text,
+void ByteTokenizer::Encode(absl::string_view text, TextStart /*start*/,
                            absl::FunctionRef<void(absl::Span<const int32_t> tokens)> sink) const {
   std::array<int32_t, 4096> tokens;
   while (!text.empty()) {

@@ -17,7 +17,8 @@ class ByteTokenizer final : public Tokenizer {
 
   int64_t vocabulary() const override { return kVocabulary; }
   std::optional<int32_t> end_of_text() const override { return std::nullopt; }
-  void Encode(absl::string_view text,
+  absl::Span<const int32_t> before_document() const override { return {}; }
+  void Encode(absl::string_view text, TextStart start,
               absl::FunctionRef<void(absl::Span<const int32_t> tokens)> sink) const override;
   size_t SplitAfter(absl::string_view /*text*/, size_t at) const override { return at; }
   absl::string_view BytesOf(int32_t token) const override;

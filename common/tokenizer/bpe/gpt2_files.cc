@@ -19,6 +19,7 @@
 #include "common/text/byte_order_mark.h"
 #include "common/text/length_of.h"
 #include "common/tokenizer/bpe/bpe_parts.h"
+#include "common/tokenizer/words/json_fields.h"
 
 namespace muster {
 namespace {
@@ -251,14 +252,15 @@ absl::StatusOr<BpeVocabulary> ParseGpt2Files(const Gpt2Files& files, const std::
   const Json list = added.List();
   const int64_t limit = TokenIdLimit(vocab, list);
   BpeVocabulary vocabulary;
-  MUSTER_RETURN_IF_ERROR(ParseAddedTokens(list, folder, limit, vocabulary));
+  MUSTER_ASSIGN_OR_RETURN(vocabulary.added, ParseAddedTokens(list, folder, limit));
+  MUSTER_RETURN_IF_ERROR(PlaceAdded(vocabulary.added, folder, vocabulary.tokens));
   std::sort(vocabulary.added.begin(), vocabulary.added.end(),
             [](const auto& a, const auto& b) { return a.id < b.id; });
   MUSTER_ASSIGN_OR_RETURN(const WrittenIds ids,
                           ParseWrittenTokens(vocab, origin, limit, vocabulary));
   MUSTER_RETURN_IF_ERROR(ParseMergesFile(files.merges, folder + "/merges.txt", ids, vocabulary));
   MUSTER_RETURN_IF_ERROR(CheckNoEndsOfWords(origin, vocabulary));
-  const std::optional<int32_t> end = FindEndOfText(vocabulary);
+  const std::optional<int32_t> end = FindEndOfText(vocabulary.added);
   if (end.has_value() && vocabulary.tokens[*end] != added.end_of_text()) {
     return absl::InvalidArgumentError(absl::StrCat(
         folder, ": its end of text is ", *added.end_of_text(), ", but ", vocabulary.tokens[*end],

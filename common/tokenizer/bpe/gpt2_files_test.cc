@@ -9,6 +9,7 @@
 #include "common/tokenizer/bpe/bpe_trainer.h"
 #include "common/tokenizer/bpe/byte_level.h"
 #include "common/tokenizer/tokenizer.h"
+#include "common/tokenizer/words/added_token_json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -67,7 +68,7 @@ class Gpt2FilesTest : public testing::Test {
     const auto read = Read();
     EXPECT_TRUE(read.ok()) << read.status();
     if (!read.ok()) return "";
-    const std::optional<int32_t> end = FindEndOfText(*read);
+    const std::optional<int32_t> end = FindEndOfText(read->added);
     return end.has_value() ? read->tokens[*end] : "";
   }
 

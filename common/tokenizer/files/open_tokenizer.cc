@@ -5,6 +5,7 @@
 #include <optional>
 #include <system_error>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -15,18 +16,22 @@
 #include "common/tokenizer/bpe/gpt2_files.h"
 #include "common/tokenizer/files/parse_tokenizer.h"
 #include "common/tokenizer/files/token_file.h"
+#include "common/tokenizer/sentencepiece/sentencepiece_file.h"
 
 namespace muster {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kSentencepieceFile[] = "tokenizer.model";
+
 absl::StatusOr<FileContent> Open(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error)) {
     return absl::NotFoundError(absl::StrCat(
         "there is no tokenizer at ", path.string(),
-        "; name a tokenizer.json, or a folder with vocab.json and merges.txt, or \"bytes\""));
+        "; name a tokenizer.json or tokenizer.model, a folder with one or with vocab.json and "
+        "merges.txt, or \"bytes\""));
   }
   return FileContent::Open(path.string());
 }
@@ -63,8 +68,13 @@ absl::StatusOr<std::unique_ptr<const Tokenizer>> OpenTokenizer(const std::string
   std::error_code error;
   fs::path path = name;
   if (fs::is_directory(path, error)) {
-    if (!fs::exists(path / "tokenizer.json", error)) return OpenGpt2Folder(path);
-    path /= "tokenizer.json";
+    if (fs::exists(path / "tokenizer.json", error)) {
+      path /= "tokenizer.json";
+    } else if (fs::exists(path / kSentencepieceFile, error)) {
+      path /= kSentencepieceFile;
+    } else {
+      return OpenGpt2Folder(path);
+    }
   }
   MUSTER_ASSIGN_OR_RETURN(const FileContent content, Open(path));
   if (content.bytes().empty()) {
@@ -76,7 +86,13 @@ absl::StatusOr<std::unique_ptr<const Tokenizer>> OpenTokenizer(const std::string
                             TokenFile::Open(path.string()));
     return ParseTokenizer(file->tokenizer().json(), path.string());
   }
-  return ParseTokenizer(content.bytes(), path.string());
+  if (path.extension() != fs::path(kSentencepieceFile).extension()) {
+    return ParseTokenizer(content.bytes(), path.string());
+  }
+  MUSTER_ASSIGN_OR_RETURN(auto model, ParseSentencepieceFile(content.bytes(), path.string()));
+  return std::visit(
+      [&](auto& vocabulary) { return CreateTokenizer(std::move(vocabulary), path.string()); },
+      model);
 }
 
 }  // namespace muster

@@ -297,7 +297,7 @@ absl::Status TokenFileWriter::AddDocument(absl::string_view text) {
   MUSTER_RETURN_IF_ERROR(SeparateText());
   MUSTER_RETURN_IF_ERROR(EndTokens());
   absl::Status status;
-  tokenizer_.Encode(text, [&](absl::Span<const int32_t> tokens) {
+  tokenizer_.Encode(text, TextStart::kDocument, [&](absl::Span<const int32_t> tokens) {
     if (status.ok()) status = AddTokens(tokens, Trained::kYes, 0);
   });
   source_bytes_ += text.size();

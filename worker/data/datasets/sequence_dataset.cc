@@ -16,13 +16,13 @@
 namespace muster {
 namespace {
 
-// Returns the bytes of each token; 0 for the end-of-text, which stands between documents, not in
-// them.
+// Returns the bytes of each token; 0 for those that stand between documents, not in them.
 std::vector<int32_t> BytesByToken(const Tokenizer& tokenizer) {
   std::vector<int32_t> bytes(tokenizer.vocabulary());
   for (int32_t token = 0; token < tokenizer.vocabulary(); ++token) {
-    const bool separates = tokenizer.end_of_text() == token;
-    bytes[token] = separates ? 0 : static_cast<int32_t>(tokenizer.BytesOf(token).size());
+    bytes[token] = IsBetweenDocuments(tokenizer, token)
+                       ? 0
+                       : static_cast<int32_t>(tokenizer.BytesOf(token).size());
   }
   return bytes;
 }
@@ -116,7 +116,7 @@ absl::Status SequenceDataset::EncodeText(const std::string& path, const Tokenize
   MUSTER_RETURN_IF_ERROR(ForEachTextFile(path, [&](const std::string&, FileContent file) {
     if (end.has_value() && !packed_.empty()) PackTokens({&*end, 1}, token_bytes, packed_);
     end_document();
-    tokenizer.Encode(file.bytes(), [&](absl::Span<const int32_t> tokens) {
+    tokenizer.Encode(file.bytes(), TextStart::kDocument, [&](absl::Span<const int32_t> tokens) {
       PackTokens(tokens, token_bytes, packed_);
     });
     return absl::OkStatus();

@@ -1,5 +1,3 @@
-#include "common/tokenizer/bpe/pre_tokenizer.h"
-
 #include <fstream>
 #include <random>
 #include <string>
@@ -8,6 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/tokenizer/words/text_divider.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -18,19 +17,21 @@ using ::testing::ElementsAre;
 
 std::vector<std::string> Words(absl::string_view text) {
   std::vector<std::string> words;
-  ForEachWord(text, [&words](absl::string_view word) { words.emplace_back(word); });
+  Gpt2Words()->ForEachPiece(text, TextStart::kText, [&words](const TextDivider::Piece& piece) {
+    words.emplace_back(piece.text);
+  });
   return words;
 }
 
-TEST(PreTokenizerTest, CutsAsItsContractSays) {
+TEST(Gpt2WordsTest, CutsAsItsContractSays) {
   EXPECT_THAT(Words("I'll see  2 dogs!"), ElementsAre("I", "'ll", " see", " ", " 2", " dogs", "!"));
   EXPECT_THAT(Words("a\n\nb"), ElementsAre("a", "\n", "\n", "b"));
   EXPECT_THAT(Words("x   "), ElementsAre("x", "   "));
   EXPECT_THAT(Words(""), ElementsAre());
 }
 
-TEST(PreTokenizerTest, CutsAsThePublishedRule) {
-  std::ifstream file("common/tokenizer/bpe/testdata/words.txt");
+TEST(Gpt2WordsTest, CutsAsThePublishedRule) {
+  std::ifstream file("common/tokenizer/words/testdata/words.txt");
   ASSERT_TRUE(file.good());
   int texts = 0;
   for (std::string line; std::getline(file, line); ++texts) {
@@ -43,7 +44,7 @@ TEST(PreTokenizerTest, CutsAsThePublishedRule) {
   EXPECT_GT(texts, 600);
 }
 
-TEST(PreTokenizerTest, NoWordIsLongerThanItsLimit) {
+TEST(Gpt2WordsTest, NoWordIsLongerThanItsLimit) {
   const std::string letters(3 * kLongestWord + 5, 'a');
   std::vector<std::string> words = Words("x 1" + letters);
   ASSERT_EQ(words.size(), 6u);
@@ -66,7 +67,7 @@ TEST(PreTokenizerTest, NoWordIsLongerThanItsLimit) {
   }
 }
 
-TEST(PreTokenizerTest, BytesThatAreNoTextAreOtherAndNothingIsLost) {
+TEST(Gpt2WordsTest, BytesThatAreNoTextAreOtherAndNothingIsLost) {
   EXPECT_THAT(Words("ab\xff\xfe cd"), ElementsAre("ab", "\xff\xfe", " cd"));
   std::mt19937 random(3);
   for (int round = 0; round < 2000; ++round) {
