@@ -1,6 +1,8 @@
 #include "common/tokenizer/bpe/bpe_tokenizer.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <iterator>
 #include <map>
 #include <queue>
@@ -23,6 +25,9 @@ namespace muster {
 namespace {
 
 constexpr int32_t kNone = -1;
+
+// Up to so many bytes or characters, looking at all pairs for each join is faster than a heap.
+constexpr size_t kShortWord = 32;
 
 uint64_t PairKey(int32_t left, int32_t right) {
   return static_cast<uint64_t>(left) << 32 | static_cast<uint32_t>(right);
@@ -273,6 +278,26 @@ void BpeTokenizer::Start(absl::string_view word, std::vector<int32_t>& tokens) c
   }
 }
 
+void BpeTokenizer::JoinShort(std::vector<int32_t>& tokens) const {
+  // The merge of each token with the next one; null: none.
+  std::array<const Merge*, kShortWord> merges;
+  for (size_t i = 0; i + 1 < tokens.size(); ++i) merges[i] = Find(tokens[i], tokens[i + 1]);
+  while (tokens.size() > 1) {
+    const size_t pairs = tokens.size() - 1;
+    size_t best = pairs;
+    for (size_t i = 0; i < pairs; ++i) {
+      if (merges[i] == nullptr) continue;
+      if (best == pairs || merges[i]->rank < merges[best]->rank) best = i;
+    }
+    if (best == pairs) return;
+    tokens[best] = merges[best]->token;
+    tokens.erase(tokens.begin() + static_cast<ptrdiff_t>(best) + 1);
+    std::copy(merges.begin() + best + 1, merges.begin() + pairs, merges.begin() + best);
+    if (best > 0) merges[best - 1] = Find(tokens[best - 1], tokens[best]);
+    if (best + 1 < tokens.size()) merges[best] = Find(tokens[best], tokens[best + 1]);
+  }
+}
+
 void BpeTokenizer::EncodeWord(absl::string_view word, std::vector<int32_t>& tokens) const {
   if (vocabulary_.ignores_merges) {
     if (const auto found = ids_.find(word); found != ids_.end()) {
@@ -281,6 +306,7 @@ void BpeTokenizer::EncodeWord(absl::string_view word, std::vector<int32_t>& toke
     }
   }
   Start(word, tokens);
+  if (tokens.size() <= kShortWord) return JoinShort(tokens);
   const auto size = static_cast<int32_t>(tokens.size());
   // A list of the tokens that are left: joined ones keep the left one's place.
   std::vector<int32_t> next(size);

@@ -61,7 +61,8 @@ uint64_t VocabularyFingerprint(const BpeVocabulary& vocabulary);
 // bytes or characters. Then, as long as some neighbours are a learned pair, the pair learned first
 // is joined, the leftmost one if it occurs several times.
 //
-// The pairs of a word are kept in a heap by (rank, place), so a word of n bytes costs O(n log n).
+// The pairs of a long word are kept in a heap by (rank, place), so a word of n bytes costs
+// O(n log n).
 // Words met before in one Encode are looked up in a table. Texts of tokenizers that do not divide
 // into words are divided wherever no token joins two characters.
 class BpeTokenizer final : public Tokenizer {
@@ -106,6 +107,8 @@ class BpeTokenizer final : public Tokenizer {
   const Merge* Find(int32_t left, int32_t right) const;
   // Replaces `tokens` by what a word starts as.
   void Start(absl::string_view word, std::vector<int32_t>& tokens) const;
+  // Joins the tokens that a short word starts as, without a heap.
+  void JoinShort(std::vector<int32_t>& tokens) const;
   // Replaces `tokens` by the tokens of a word.
   void EncodeWord(absl::string_view word, std::vector<int32_t>& tokens) const;
 

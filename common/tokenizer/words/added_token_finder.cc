@@ -36,7 +36,11 @@ void AddedTokenFinder::Add(const AddedToken& token, absl::string_view content) {
     return static_cast<int32_t>(nodes_.size()) - 1;
   };
   int32_t& root = roots_[static_cast<unsigned char>(content[0])];
-  if (root == kNone) root = make();
+  if (root == kNone) {
+    root = make();
+    ++first_bytes_;
+    first_byte_ = content[0];
+  }
   int32_t node = root;
   for (const char byte : content.substr(1)) {
     const auto found = nodes_[node].next.find(byte);
@@ -52,6 +56,8 @@ AddedTokenFinder::Found AddedTokenFinder::Next(absl::string_view text, size_t fr
   Found found;
   if (nodes_.empty()) return found;
   for (size_t begin = from; begin < text.size(); ++begin) {
+    if (first_bytes_ == 1) begin = text.find(first_byte_, begin);
+    if (begin >= text.size()) break;
     int32_t node = roots_[static_cast<unsigned char>(text[begin])];
     if (node == kNone) continue;
     for (size_t end = begin + 1;; ++end) {

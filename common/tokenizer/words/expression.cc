@@ -57,13 +57,13 @@ absl::StatusOr<std::unique_ptr<const Expression>> Expression::Create(const std::
     return absl::InvalidArgumentError(absl::StrCat("PCRE2 refuses the expression at byte ", place,
                                                    " of ", pattern.size(), ": ", ReasonOf(error)));
   }
-  // Where there is no compiler for the processor, PCRE2 interprets.
-  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
   return absl::WrapUnique(new Expression(code));
 }
 
 Expression::Expression(pcre2_real_code_8* code)
     : code_(code), limits_(pcre2_match_context_create(nullptr)) {
+  // Where there is no compiler for the processor, PCRE2 interprets.
+  compiled_ = pcre2_jit_compile(code_, PCRE2_JIT_COMPLETE) == 0;
   uint32_t behind = 0;
   pcre2_pattern_info(code_, PCRE2_INFO_MAXLOOKBEHIND, &behind);
   looks_behind_ = behind > 0;
@@ -84,6 +84,7 @@ ExpressionMatcher::~ExpressionMatcher() { pcre2_match_data_free(data_); }
 
 void ExpressionMatcher::SetText(absl::string_view text) {
   text_ = text;
+  window_begin_ = window_end_ = window_known_ = 0;
   for (size_t at = 0; at < text.size();) {
     uint64_t eight;
     if (at + sizeof(eight) <= text.size()) {
@@ -106,30 +107,38 @@ void ExpressionMatcher::SetText(absl::string_view text) {
 }
 
 std::optional<ExpressionMatcher::Match> ExpressionMatcher::FindWithin(size_t from, size_t end) {
-  const int found = pcre2_match(expression_.code_, reinterpret_cast<PCRE2_SPTR>(text_.data()), end,
-                                from, PCRE2_NO_UTF_CHECK, data_, expression_.limits_);
+  // The first one does less before and after each match.
+  const auto match_code = expression_.compiled_ ? pcre2_jit_match : pcre2_match;
+  const int found = match_code(expression_.code_, reinterpret_cast<PCRE2_SPTR>(text_.data()), end,
+                               from, PCRE2_NO_UTF_CHECK, data_, expression_.limits_);
   if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;
   Match match = {from, end};
   if (found >= 0) {
     const PCRE2_SIZE* const places = pcre2_get_ovector_pointer(data_);
     match = {places[0], places[1]};
   }
-  if (match.end > match.begin + kLongestWord) {
+  if (match.end - match.begin > kLongestWord) {
     match.end = CodePointBefore(text_, match.begin + kLongestWord);
   }
   return match;
 }
 
 std::optional<ExpressionMatcher::Match> ExpressionMatcher::Find(size_t from) {
+  // Most matches are within a window that is there already, far from its end.
+  if (from >= window_begin_ && from < window_known_) {
+    const std::optional<Match> match = FindWithin(from, window_end_);
+    if (match.has_value() && match->end <= window_known_) return match;
+  }
   while (true) {
     const bool cut = text_.size() - from > Expression::kWindowBytes;
-    const size_t end = cut ? CodePointBefore(text_, from + Expression::kWindowBytes) : text_.size();
-    const std::optional<Match> match = FindWithin(from, end);
+    window_begin_ = from;
+    window_end_ = cut ? CodePointBefore(text_, from + Expression::kWindowBytes) : text_.size();
+    window_known_ = cut ? CodePointBefore(text_, from + kLongestWord) : text_.size();
+    const std::optional<Match> match = FindWithin(from, window_end_);
     if (!cut) return match;
-    const size_t half = CodePointBefore(text_, from + kLongestWord);
     if (!match.has_value()) {
-      from = half;
-    } else if (match->begin > from && match->end > half) {
+      from = window_known_;
+    } else if (match->begin > from && match->end > window_known_) {
       // Of what it sees it depends where the search began.
       from = match->begin;
     } else {

@@ -48,6 +48,7 @@ class Expression {
 
   pcre2_real_code_8* const code_;
   pcre2_real_match_context_8* const limits_;
+  bool compiled_ = false;
   bool looks_behind_ = false;
 };
 
@@ -83,6 +84,11 @@ class ExpressionMatcher {
   absl::string_view text_;
   // The text, if it had to be changed.
   std::string changed_;
+  // What was seen last: from window_begin_ to window_end_. Behind a place before window_known_ so
+  // much is seen that more would change no match.
+  size_t window_begin_ = 0;
+  size_t window_end_ = 0;
+  size_t window_known_ = 0;
 };
 
 }  // namespace muster

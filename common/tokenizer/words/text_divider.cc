@@ -15,6 +15,8 @@ namespace {
 constexpr size_t kWordsBeside = 8;
 // Text behind a place that is divided first to find an end of a word; twice that, and so on.
 constexpr size_t kFirstBehind = size_t{4} << 10;
+// Of the words before a place so many bytes are remembered.
+constexpr size_t kNotedBefore = size_t{4} << 10;
 
 }  // namespace
 
@@ -40,6 +42,9 @@ TextDivider::TextDivider(ReadTextRules rules, std::vector<AddedToken> added,
 
 void TextDivider::DivideWord(const WordSplitter::Word& word,
                              absl::FunctionRef<void(const Piece& piece)> visit) const {
+  if (pairs_ == nullptr && word.text.size() <= kLongestWord) {
+    return visit({word.text, nullptr, word.divides});
+  }
   absl::string_view rest = word.text;
   const auto cut = [&](size_t bytes, bool divides) {
     while (bytes > kLongestWord) {
@@ -149,11 +154,12 @@ std::optional<size_t> TextDivider::SplitBefore(absl::string_view text, size_t at
     bool divides;
     bool operator==(const End& other) const { return place == other.place; }
   };
-  const auto ends_of = [&](size_t first, size_t last) {
+  // Of a part of it; ends before `noted` are left out.
+  const auto ends_of = [&](size_t first, size_t last, size_t noted) {
     std::vector<End> ends;
     const auto note = [&](const Piece& piece) {
-      ends.push_back({static_cast<size_t>(piece.text.data() + piece.text.size() - whole.data()),
-                      piece.divides});
+      const auto place = static_cast<size_t>(piece.text.data() + piece.text.size() - whole.data());
+      if (place >= noted) ends.push_back({place, piece.divides});
     };
     const absl::string_view part = whole.substr(first, last - first);
     if (changes_text_) {
@@ -164,15 +170,17 @@ std::optional<size_t> TextDivider::SplitBefore(absl::string_view text, size_t at
     }
     return ends;
   };
-  std::vector<End> ends = ends_of(0, whole.size());
+  const size_t noted = at - std::min(at, kNotedBefore);
+  std::vector<End> ends = ends_of(0, whole.size(), noted);
   if (end < text.size()) ends.resize(ends.size() - std::min(ends.size(), kWordsBeside));
   // Whether the text up to the end of this word is divided as the whole.
   const auto is_alike = [&](size_t index) {
     if (begins_otherwise_ && index < kWordsBeside) return false;
     size_t first = index - std::min(index, kWordsBeside);
     while (first > 0 && !ends[first - 1].divides) --first;
+    if (first == 0 && noted > 0) return false;
     const std::vector<End> expected(ends.begin() + first, ends.begin() + index + 1);
-    return ends_of(first == 0 ? 0 : ends[first - 1].place, ends[index].place) == expected;
+    return ends_of(first == 0 ? 0 : ends[first - 1].place, ends[index].place, 0) == expected;
   };
   size_t index = 0;
   size_t place = rules_.normalizer.NextPlace(text, at);

@@ -115,12 +115,15 @@ void WordSplitter::Run::Divide(size_t stage, Word piece, TextPlace place,
     return Divide(stage + 1, {rewriter->Apply(piece.text, place, buffer)}, place, visit);
   }
   const auto& split = std::get<Split>(splitter_.stages_[stage]);
+  const bool is_last = stage + 1 == splitter_.stages_.size();
   // Words within a match end where they do because it begins where it does. Those within a gap
   // would be divided alike from any of their ends on.
   ForEachPiece(split, *matchers_[stage], piece.text, [&](absl::string_view part, bool is_gap) {
-    const bool last = part.data() + part.size() == piece.text.data() + piece.text.size();
-    const bool divides = piece.divides || !last;
-    if (is_gap) {
+    const bool ends_piece = part.data() + part.size() == piece.text.data() + piece.text.size();
+    const bool divides = piece.divides || !ends_piece;
+    if (is_last) {
+      visit({part, divides, piece.unmatched && is_gap});
+    } else if (is_gap) {
       Divide(stage + 1, {part, divides, piece.unmatched}, place, visit);
     } else {
       Divide(stage + 1, {part}, place, [&](const Word& word) {
