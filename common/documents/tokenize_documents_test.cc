@@ -424,6 +424,37 @@ TEST_F(TokenizeDocumentsTest, LongTextsAreDividedWithoutATrace) {
   }
 }
 
+// A document has them once, however it is cut, and a chat only those of its template.
+TEST_F(TokenizeDocumentsTest, TokensBeforeDocumentsStandThereOnce) {
+  BpeVocabulary vocabulary = BytesAsVocabulary();
+  vocabulary.tokens.push_back("<s>");
+  vocabulary.added.push_back({256, "<s>"});
+  vocabulary.rules.pre_tokenizer = R"({"type": "ByteLevel"})";
+  vocabulary.rules.post_processor =
+      R"({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}},
+          {"Sequence": {"id": "A"}}], "special_tokens": {"<s>": {"ids": [256]}}})";
+  const auto tokenizer = BpeTokenizer::Create(std::move(vocabulary));
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  std::string text;
+  for (int i = 0; i < 500; ++i) absl::StrAppend(&text, "word ", i, "\n");
+  folder_.Write("t", text);
+  folder_.Write("d.jsonl", "{\"text\": \"a b\"}\n{\"text\": \"c\"}\n");
+  folder_.Write("p.jsonl", "{\"prompt\": \"a \", \"completion\": \"b\"}\n");
+  folder_.Write("c.jsonl",
+                "[{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+                "\"content\": \"b\"}]\n");
+  for (const auto& [name, begins] : {std::pair("t", 1), std::pair("d.jsonl", 2),
+                                     std::pair("p.jsonl", 1), std::pair("c.jsonl", 0)}) {
+    ASSERT_TRUE(Make(At(name), **tokenizer, Small()).ok());
+    const auto file = TokenFile::Open(Out());
+    ASSERT_TRUE(file.ok()) << file.status();
+    const std::vector<int32_t> tokens = TokensOf(**file);
+    EXPECT_EQ(std::count(tokens.begin(), tokens.end(), 256), begins) << name;
+    EXPECT_EQ(tokens[0] == 256, begins > 0) << name;
+    std::filesystem::remove(Out());
+  }
+}
+
 TEST_F(TokenizeDocumentsTest, CompressedTextsAreWhatTheyUnpackTo) {
   const auto learned = Learned();
   std::string text;

@@ -102,6 +102,7 @@ std::string TokenizerConfig(const ModelFolderContents& contents) {
     json["bos_token"] = contents.end_of_text_name;
     json["eos_token"] = contents.end_of_text_name;
   }
+  if (!contents.begin_of_text_name.empty()) json["bos_token"] = contents.begin_of_text_name;
   return DumpJson(json, 2) + "\n";
 }
 

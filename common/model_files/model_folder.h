@@ -61,6 +61,8 @@ struct ModelFolderContents {
   // Token that ends a document, and its text.
   std::optional<int32_t> end_of_text = std::nullopt;
   std::string end_of_text_name = "";
+  // Text of the token that begins one; empty: the end of text does.
+  std::string begin_of_text_name = "";
 };
 
 // Refuses file names that WriteModelFolder would refuse later.

@@ -54,6 +54,9 @@ TEST(ModelFolderTest, ATokenizerIsWrittenWithItsClass) {
                                {"bos_token", "</s>"},
                                {"eos_token", "</s>"}};
     EXPECT_EQ(nlohmann::json::parse(BytesOfFile(temp.path() + "/a" + path)), expected);
+    ASSERT_TRUE(WriteModelFolder(temp.path() + "/d", {weights, "{}", 5, "</s>", "<s>"}).ok());
+    expected["bos_token"] = "<s>";
+    EXPECT_EQ(nlohmann::json::parse(BytesOfFile(temp.path() + "/d" + path)), expected);
     // With bytes nothing ends a text.
     ASSERT_TRUE(WriteModelFolder(temp.path() + "/b", {weights, "{}"}).ok());
     expected.erase("bos_token");

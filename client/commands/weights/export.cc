@@ -93,6 +93,10 @@ absl::Status ExportFolder(const Session& session, JobClient& jobs, const Checkpo
     MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const Tokenizer> tokenizer,
                             ParseTokenizer(*json, file->partial()));
     contents.end_of_text = tokenizer->end_of_text();
+    if (!tokenizer->before_document().empty()) {
+      contents.begin_of_text_name =
+          std::string(tokenizer->BytesOf(tokenizer->before_document().front()));
+    }
     if (contents.end_of_text.has_value()) {
       contents.end_of_text_name = std::string(tokenizer->BytesOf(*contents.end_of_text));
     }

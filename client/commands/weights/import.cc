@@ -98,6 +98,7 @@ absl::Status Import(const Session& session, const ImportArguments& arguments) {
   std::string tokenizer_json;
   std::optional<TokenizerIdentity> identity;
   if (fs::exists(fs::path(folder) / "tokenizer.json", error) ||
+      fs::exists(fs::path(folder) / "tokenizer.model", error) ||
       fs::exists(fs::path(folder) / "vocab.json", error)) {
     const absl::StatusOr<std::unique_ptr<const Tokenizer>> opened = OpenTokenizer(folder);
     if (opened.ok()) {

@@ -1,11 +1,13 @@
 #include "common/tokenizer/bpe/bpe_json.h"
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/tokenizer/bpe/bpe_tokenizer.h"
 #include "common/tokenizer/bpe/bpe_trainer.h"
 #include "common/tokenizer/decode_for_testing.h"
@@ -310,6 +312,95 @@ TEST(BpeJsonTest, AnAddedTokenMayHaveTheBytesOfAnotherAndWins) {
   const auto both = BpeTokenizer::Create(*ParseBpeJson(json.dump(), "t.json"));
   EXPECT_THAT(std::string(both.status().message()),
               HasSubstr("tokens 257 and 259 are the same text"));
+}
+
+// A vocabulary of characters, in which "_" stands for a space.
+Json Characters() {
+  Json vocab = Json::object();
+  for (const char* token : {"<unk>", "<s>", "_", "a", "b", "ab", "_ab", "x y"}) {
+    vocab[token] = vocab.size();
+  }
+  const Json spaces = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "_"}};
+  const Json back = {{"type", "Replace"}, {"pattern", {{"String", "_"}}}, {"content", " "}};
+  return {
+      {"added_tokens", {{{"id", 0}, {"content", "<unk>"}}, {{"id", 1}, {"content", "<s>"}}}},
+      {"normalizer",
+       {{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}, {"prepend", "_"}}, spaces}}}},
+      {"pre_tokenizer", nullptr},
+      {"decoder", {{"type", "Sequence"}, {"decoders", {back, {{"type", "ByteFallback"}}}}}},
+      {"model",
+       {{"type", "BPE"},
+        {"vocab", vocab},
+        {"unk_token", "<unk>"},
+        {"fuse_unk", true},
+        {"merges", Json::array({Json::array({"a", "b"}), Json::array({"_", "ab"})})}}}};
+}
+
+std::unique_ptr<const BpeTokenizer> Open(const Json& json) {
+  auto read = ParseBpeJson(json.dump(), "t.json");
+  EXPECT_TRUE(read.ok()) << read.status();
+  auto tokenizer = BpeTokenizer::Create(*std::move(read));
+  EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+  return *std::move(tokenizer);
+}
+
+TEST(BpeJsonTest, TokensMayBeCharacters) {
+  Json json = Characters();
+  const auto tokenizer = Open(json);
+  EXPECT_THAT(EncodeAll(*tokenizer, "ab ab<s>a"), ElementsAre(6, 6, 1, 2, 3));
+  // Unknown characters are one token, as far as they stand beside each other.
+  EXPECT_THAT(EncodeAll(*tokenizer, "zz\u00e9 z"), ElementsAre(2, 0, 2, 0));
+  EXPECT_EQ(Decode(*tokenizer, {6, 3}), " aba");
+  EXPECT_EQ(Open(Json::parse(tokenizer->json()))->json(), tokenizer->json());
+  EXPECT_EQ(Open(Json::parse(tokenizer->json()))->fingerprint(), tokenizer->fingerprint());
+  json["model"]["fuse_unk"] = false;
+  EXPECT_THAT(EncodeAll(*Open(json), "zz"), ElementsAre(2, 0, 0));
+  EXPECT_NE(Open(json)->fingerprint(), tokenizer->fingerprint());
+  json["model"]["byte_fallback"] = true;
+  for (int byte = 0; byte < 256; ++byte) {
+    json["model"]["vocab"][absl::StrFormat("<0x%02X>", byte)] = 8 + byte;
+  }
+  EXPECT_THAT(EncodeAll(*Open(json), "\u00e9z"), ElementsAre(2, 8 + 0xc3, 8 + 0xa9, 8 + 'z'));
+  EXPECT_EQ(Open(json)->BytesOf(8 + 0xc3), "\xc3");
+  json = Characters();
+  json["model"].erase("unk_token");
+  EXPECT_THAT(
+      std::string(BpeTokenizer::Create(*ParseBpeJson(json.dump(), "t.json")).status().message()),
+      HasSubstr("neither a token for each byte"));
+  json["model"]["unk_token"] = "secret";
+  EXPECT_THAT(ErrorOf(json), HasSubstr("model.unk_token is a text of 6 characters; expected a"));
+}
+
+TEST(BpeJsonTest, WordsThatAreTokensMayIgnoreMerges) {
+  Json json = Json::parse(WriteBpeJson(BytesAsVocabulary()));
+  json["model"]["vocab"]["abc"] = 256;
+  EXPECT_THAT(EncodeAll(*Open(json), "abc"), ElementsAre('a', 'b', 'c'));
+  const uint64_t fingerprint = Open(json)->fingerprint();
+  json["model"]["ignore_merges"] = true;
+  const auto tokenizer = Open(json);
+  EXPECT_THAT(EncodeAll(*tokenizer, "abc abcd"), ElementsAre(256, ' ', 'a', 'b', 'c', 'd'));
+  EXPECT_NE(tokenizer->fingerprint(), fingerprint);
+  EXPECT_EQ(Open(Json::parse(tokenizer->json()))->fingerprint(), tokenizer->fingerprint());
+}
+
+TEST(BpeJsonTest, TokensBeforeDocumentsAreThoseOfTheVocabulary) {
+  Json json = Characters();
+  json["post_processor"] = {
+      {"type", "TemplateProcessing"},
+      {"single", {{{"SpecialToken", {{"id", "<s>"}}}}, {{"Sequence", {{"id", "A"}}}}}},
+      {"special_tokens", {{"<s>", {{"ids", {1}}}}}}};
+  const auto tokenizer = Open(json);
+  EXPECT_THAT(tokenizer->before_document(), ElementsAre(1));
+  EXPECT_TRUE(IsBetweenDocuments(*tokenizer, 1));
+  EXPECT_FALSE(IsBetweenDocuments(*tokenizer, 3));
+  EXPECT_THAT(EncodeAll(*tokenizer, "ab"), ElementsAre(1, 6));
+  EXPECT_THAT(EncodeAll(*tokenizer, "ab", TextStart::kText), ElementsAre(6));
+  EXPECT_THAT(EncodeAll(*tokenizer, "ab", TextStart::kWithin), ElementsAre(5));
+  EXPECT_EQ(tokenizer->fingerprint(), Open(Characters())->fingerprint());
+  json["post_processor"]["special_tokens"]["<s>"]["ids"] = {9};
+  EXPECT_THAT(
+      std::string(BpeTokenizer::Create(*ParseBpeJson(json.dump(), "t.json")).status().message()),
+      HasSubstr("post_processor puts token 9 before documents"));
 }
 
 // Whatever a file holds, it is read or refused.
