@@ -106,8 +106,9 @@ void AddInit(CLI::App& app, Session& session) {
   command->add_option("--predict", arguments->look.label,
                       "Column of a table to predict. Default: a guess by names and places");
   command->add_option("--tokenizer", arguments->look.tokenizer,
-                      "Tokenizer of texts, chats or tokens: a tokenizer.json or its folder, with "
-                      "the chat template. Default: bytes (each byte of text is a token)");
+                      "Tokenizer of texts, chats or tokens: a tokenizer.json or "
+                      "tokenizer.model, or its folder, with the chat template. Default: bytes "
+                      "(each byte of text is a token)");
   command->add_option("--field", arguments->look.documents.field,
                       "Field of JSON lines with the text or the messages, as in data inspect");
   command->add_option("--raw", arguments->look.documents.raw,

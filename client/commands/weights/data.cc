@@ -245,8 +245,8 @@ void AddData(CLI::App& app, Session& session) {
       ->required();
   tokenize
       ->add_option("--tokenizer", arguments->tokenizer,
-                   "bytes (each byte is a token), a tokenizer.json, or a folder with vocab.json "
-                   "and merges.txt")
+                   "bytes (each byte is a token), a tokenizer.json or tokenizer.model, or a folder "
+                   "with one, or with vocab.json and merges.txt")
       ->required();
   tokenize->add_option("--out", arguments->out, "Token file to write")->required();
   AddSourceOptions(*tokenize, arguments->source);

@@ -81,8 +81,8 @@ absl::StatusOr<FoundModel> FindModel(Session& session, const GenerateArguments& 
           absl::StrCat("job ", job_id, " took its tokens from a file that is not on this machine: ",
                        known.message(),
                        "; name its tokenizer with --tokenizer (bytes, a "
-                       "tokenizer.json, or a folder with vocab.json and "
-                       "merges.txt)"));
+                       "tokenizer.json or tokenizer.model, or a folder with one, or with "
+                       "vocab.json and merges.txt)"));
     }
   }
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<UnnamedFile> exported,
