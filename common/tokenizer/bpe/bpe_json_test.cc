@@ -363,6 +363,11 @@ TEST(BpeJsonTest, TokensMayBeCharacters) {
   EXPECT_THAT(EncodeAll(*Open(json), "\u00e9z"), ElementsAre(2, 8 + 0xc3, 8 + 0xa9, 8 + 'z'));
   EXPECT_EQ(Open(json)->BytesOf(8 + 0xc3), "\xc3");
   json = Characters();
+  json["added_tokens"][0]["id"] = 8;
+  EXPECT_THAT(
+      std::string(BpeTokenizer::Create(*ParseBpeJson(json.dump(), "t.json")).status().message()),
+      HasSubstr("tokens 0 and 8 are the same text"));
+  json = Characters();
   json["model"].erase("unk_token");
   EXPECT_THAT(
       std::string(BpeTokenizer::Create(*ParseBpeJson(json.dump(), "t.json")).status().message()),

@@ -110,7 +110,14 @@ absl::Status BpeTokenizer::IndexTokens() {
                        " are the same text; a vocabulary has each token once"));
     }
   }
-  ids_.insert(added_ids.begin(), added_ids.end());
+  for (const auto& [text, id] : added_ids) {
+    const auto [other, inserted] = ids_.emplace(text, id);
+    // Only of bytes files write the two in different ways.
+    if (inserted || vocabulary_.byte_level) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("tokens ", other->second, " and ", id,
+                     " are the same text; a vocabulary has each token once"));
+  }
   return absl::OkStatus();
 }
 

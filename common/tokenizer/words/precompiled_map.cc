@@ -1,6 +1,5 @@
 #include "common/tokenizer/words/precompiled_map.h"
 
-#include <cstddef>
 #include <cstring>
 
 #include "absl/memory/memory.h"
@@ -39,8 +38,8 @@ absl::StatusOr<std::shared_ptr<const PrecompiledMap>> PrecompiledMap::Create(
   return std::shared_ptr<const PrecompiledMap>(std::move(map));
 }
 
-void PrecompiledMap::Apply(absl::string_view text, std::string& out) const {
-  while (!text.empty()) {
+void PrecompiledMap::Apply(absl::string_view text, size_t most, std::string& out) const {
+  while (!text.empty() && out.size() <= most) {
     size_t longest = 0;
     uint32_t place = 0;
     size_t unit = DistanceOf(trie_[0]);
@@ -63,6 +62,7 @@ void PrecompiledMap::Apply(absl::string_view text, std::string& out) const {
     out.append(text.data(), bytes);
     text.remove_prefix(bytes);
   }
+  out.append(text.data(), text.size());
 }
 
 }  // namespace muster

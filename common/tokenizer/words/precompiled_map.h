@@ -1,6 +1,7 @@
 #ifndef MUSTER_COMMON_TOKENIZER_WORDS_PRECOMPILED_MAP_H_
 #define MUSTER_COMMON_TOKENIZER_WORDS_PRECOMPILED_MAP_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -25,8 +26,9 @@ class PrecompiledMap {
   // InvalidArgument: the bytes are no such table.
   static absl::StatusOr<std::shared_ptr<const PrecompiledMap>> Create(absl::string_view bytes);
 
-  // Appends the text as the table leaves it. Bytes that are not UTF-8 stay as they are.
-  void Apply(absl::string_view text, std::string& out) const;
+  // Appends the text as the table leaves it, until there are more than `most` bytes. Bytes that are
+  // not UTF-8 stay as they are.
+  void Apply(absl::string_view text, size_t most, std::string& out) const;
 
  private:
   PrecompiledMap() = default;

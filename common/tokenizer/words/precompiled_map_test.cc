@@ -35,8 +35,11 @@ TEST(PrecompiledMapTest, ReplacesTheLongestText) {
   const auto map = PrecompiledMap::Create(Table());
   ASSERT_TRUE(map.ok()) << map.status();
   std::string out;
-  (*map)->Apply("aab\u00e9ba\xff", out);
+  (*map)->Apply("aab\u00e9ba\xff", 1000, out);
   EXPECT_EQ(out, "xyz\u00e9bx\xff");
+  out.clear();
+  (*map)->Apply("abababab", 3, out);
+  EXPECT_EQ(out, "yzyzabab");
 }
 
 TEST(PrecompiledMapTest, DamageIsRefusedOrHarmless) {
@@ -49,14 +52,14 @@ TEST(PrecompiledMapTest, DamageIsRefusedOrHarmless) {
   const auto map = PrecompiledMap::Create(table);
   ASSERT_TRUE(map.ok());
   std::string out;
-  (*map)->Apply("abcabz \xff", out);
+  (*map)->Apply("abcabz \xff", 1000, out);
   // Every place in the texts that replace is one with an end.
   std::string all = Table().substr(0, 4 + 4096);
   for (int i = 0; i < 1024; ++i) memset(all.data() + 4 + i * 4, 0xff, 4);
   const auto beyond = PrecompiledMap::Create(all);
   ASSERT_TRUE(beyond.ok());
   out.clear();
-  (*beyond)->Apply("ab", out);
+  (*beyond)->Apply("ab", 1000, out);
   EXPECT_EQ(out, "ab");
 }
 

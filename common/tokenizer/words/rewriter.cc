@@ -8,11 +8,15 @@
 #include <optional>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_replace.h"
 #include "common/text/utf8.h"
 
 namespace muster {
 namespace {
+
+// A file's rules must not make texts of any size: none that is meant for text makes 32 times as
+// much of it.
+constexpr size_t kMostGrowth = 32;
+constexpr size_t kLeastRoom = size_t{4} << 10;
 
 bool IsAscii(char byte) { return static_cast<unsigned char>(byte) < 0x80; }
 
@@ -77,11 +81,27 @@ void Normalize(absl::string_view text, Rewriter::Form form, std::string& out) {
   out.append(text.data() + at, text.size() - at);
 }
 
-void ReplaceAll(absl::string_view text, const Rewriter::ReplaceMatches& step, std::string& out) {
+// Replaces a text wherever it stands, until there are more than `most` bytes.
+void ReplaceAll(absl::string_view text, const Rewriter::Replace& step, size_t most,
+                std::string& out) {
+  size_t at = 0;
+  while (out.size() <= most) {
+    const size_t found = step.from.empty() ? absl::string_view::npos : text.find(step.from, at);
+    if (found == absl::string_view::npos) break;
+    out.append(text.data() + at, found - at);
+    out += step.to;
+    at = found + step.from.size();
+  }
+  out.append(text.data() + at, text.size() - at);
+}
+
+// The same of what an expression matches.
+void ReplaceAll(absl::string_view text, const Rewriter::ReplaceMatches& step, size_t most,
+                std::string& out) {
   ExpressionMatcher matcher(*step.expression);
   matcher.SetText(text);
   size_t at = 0;
-  for (size_t from = 0; from <= text.size();) {
+  for (size_t from = 0; from <= text.size() && out.size() <= most;) {
     const std::optional<ExpressionMatcher::Match> match = matcher.Find(from);
     if (!match.has_value()) break;
     out.append(text.data() + at, match->begin - at);
@@ -122,6 +142,7 @@ bool IsWhiteSpace(uint32_t code_point) {
 
 absl::string_view Rewriter::Apply(absl::string_view text, TextPlace place,
                                   std::string& buffer) const {
+  const size_t most = kMostGrowth * text.size() + kLeastRoom;
   std::string next;
   for (const Step& step : steps_) {
     next.clear();
@@ -131,11 +152,11 @@ absl::string_view Rewriter::Apply(absl::string_view text, TextPlace place,
     } else if (const auto* form = std::get_if<Form>(&step)) {
       Normalize(text, *form, next);
     } else if (const auto* replace = std::get_if<Replace>(&step)) {
-      next = absl::StrReplaceAll(text, {{replace->from, replace->to}});
+      ReplaceAll(text, *replace, most, next);
     } else if (const auto* matches = std::get_if<ReplaceMatches>(&step)) {
-      ReplaceAll(text, *matches, next);
+      ReplaceAll(text, *matches, most, next);
     } else if (const auto* map = std::get_if<std::shared_ptr<const PrecompiledMap>>(&step)) {
-      (*map)->Apply(text, next);
+      (*map)->Apply(text, most, next);
     } else {
       const Prepend& prepend = std::get<Prepend>(step);
       if (place == TextPlace::kGoesOn || text.empty() ||

@@ -55,7 +55,8 @@ class Rewriter {
   }
   bool empty() const { return steps_.empty(); }
 
-  // Returns the text as the steps leave it. It may lie in `buffer`, or be the text given.
+  // Returns the text as the steps leave it. It may lie in `buffer`, or be the text given. What
+  // would be far more text than was given is left as it is.
   absl::string_view Apply(absl::string_view text, TextPlace place, std::string& buffer) const;
 
   // Whether a text that is divided at such a place as NextPlace returns becomes what its parts

@@ -57,6 +57,20 @@ TEST(RewriterTest, ReplacesMatches) {
             "-\u00e9-\u00e9");
 }
 
+TEST(RewriterTest, TextsDoNotGrowWithoutBound) {
+  Rewriter rewriter;
+  for (int i = 0; i < 20; ++i) rewriter.Add(Rewriter::Replace{"a", std::string(10, 'a')});
+  EXPECT_LT(Applied(rewriter, std::string(1'000, 'a')).size(), 50'000u);
+  auto expression = Expression::Create("a");
+  ASSERT_TRUE(expression.ok());
+  const std::shared_ptr<const Expression> shared = *std::move(expression);
+  rewriter = Rewriter();
+  for (int i = 0; i < 20; ++i) {
+    rewriter.Add(Rewriter::ReplaceMatches{shared, std::string(10, 'a')});
+  }
+  EXPECT_LT(Applied(rewriter, std::string(1'000, 'a')).size(), 50'000u);
+}
+
 TEST(RewriterTest, KnowsWhereATextMayBeDivided) {
   const Rewriter nfc = Of(Rewriter::Form::kNfc);
   EXPECT_TRUE(nfc.keeps_divisions());
