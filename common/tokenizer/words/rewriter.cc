@@ -145,6 +145,7 @@ absl::string_view Rewriter::Apply(absl::string_view text, TextPlace place,
   const size_t most = kMostGrowth * text.size() + kLeastRoom;
   std::string next;
   for (const Step& step : steps_) {
+    if (text.size() > most) break;
     next.clear();
     if (const auto* strip = std::get_if<Strip>(&step)) {
       const absl::string_view kept = Stripped(text, *strip);
