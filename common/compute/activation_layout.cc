@@ -67,6 +67,7 @@ void Walk::TakeBlock(uint64_t layer, BlockActivations& block) {
   } else {
     take(keeps_products, r.N * r.Q, block.qkv);
   }
+  if (training && r.P > 0) take(keeps_products, r.N * r.P, block.unnormed);
   take(keeps_inputs, r.N * r.A, block.attention);
   take(keeps_all, r.N * r.H, block.logsumexp);
   take(keeps_products, n * r.C, block.norm2.sum);

@@ -64,6 +64,10 @@ struct ActivationRequest {
   uint64_t U = 0;
   uint64_t F = 0;
   uint64_t V = 0;
+  // P, if queries and keys are normalised; otherwise 0.
+  uint64_t P = 0;
+  // Columns over which a query is normalised, or all of them together.
+  uint64_t normed = 0;
   ExpertExtents experts;
   // Runs of tokens over which choices of experts are counted.
   uint64_t count_runs = 0;
@@ -130,8 +134,10 @@ void SetUnits(uint64_t layers, const UnitRange& units, ActivationRequest& reques
 // Kept per token and block, beside the statistics of norms and attention: 2 C + A + Q + U + F
 // elements of T and 2 C of f32 (the residual stream) without recomputation; Q + U and 2 C with the
 // selective one; C of f32 alone with the full one. A split backward keeps 2 C + Q + U elements of T
-// more, and with recomputation the products' inputs, 2 C + A + F. Where ranks share out rows, each
-// keeps n of the N rows of what is C wide: everything is divided by t. A block of experts has k (U'
+// more, and with recomputation the products' inputs, 2 C + A + F. Where queries and keys are
+// normalised, P elements of T more are kept unless recomputation is full. Where ranks share out
+// rows, each keeps n of the N rows of what is C wide: everything is divided by t. A block of
+// experts has k (U'
 // + F') elements of T and E of f32 in the place of U + F, and a shared expert's U + F; what its
 // router chooses is kept unless recomputation is full.
 class ActivationLayout {

@@ -7,6 +7,7 @@
 #include "common/kernels/device/device_cross_entropy.h"
 #include "common/kernels/device/device_dropout.h"
 #include "common/kernels/device/device_embedding.h"
+#include "common/kernels/device/device_head_norm.h"
 #include "common/kernels/device/device_norm.h"
 #include "common/kernels/device/device_rotary.h"
 
@@ -99,6 +100,16 @@ void DeviceOps::NormBackward(const NormShape& shape, DType type, const OpNormBac
                              const OpNormGradients& gradients) {
   DeviceNormBackward(stream_, shape, type, in, gradients,
                      scratch_.Floats(DeviceNormBackwardScratch(shape.rows, shape.width)));
+}
+
+void DeviceOps::HeadNorm(const HeadNormShape& shape, DType type, const HeadNormArrays& arrays) {
+  DeviceHeadNorm(stream_, shape, type, arrays);
+}
+
+void DeviceOps::HeadNormBackward(const HeadNormShape& shape, DType type,
+                                 const HeadNormGradientArrays& arrays) {
+  DeviceHeadNormBackward(stream_, shape, type, arrays,
+                         scratch_.Floats(DeviceHeadNormBackwardScratch(shape.rows, shape.width)));
 }
 
 void DeviceOps::LinearForward(const Linear& linear, const LinearForwardArrays& arrays) {

@@ -55,6 +55,9 @@ class DeviceOps final : public Ops {
             const OpNormOutputs& out) override;
   void NormBackward(const NormShape& shape, DType type, const OpNormBackwardInputs& in,
                     const OpNormGradients& gradients) override;
+  void HeadNorm(const HeadNormShape& shape, DType type, const HeadNormArrays& arrays) override;
+  void HeadNormBackward(const HeadNormShape& shape, DType type,
+                        const HeadNormGradientArrays& arrays) override;
   void LinearForward(const Linear& linear, const LinearForwardArrays& arrays) override;
   void LinearBackwardInput(const Linear& linear, const void* dy, const void* weight,
                            void* dx) override;

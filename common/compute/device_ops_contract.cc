@@ -16,7 +16,7 @@ namespace {
 
 // Sizes of the largest cases.
 constexpr DeviceOpsExtents kExtents = {
-    .rows = 9000, .width = 1288, .heads = 6, .biased = 264, .logit_rows = 7};
+    .rows = 9000, .width = 1288, .heads = 6, .normed = 1288, .biased = 264, .logit_rows = 7};
 
 class DeviceOpsUnderTest final : public OpsUnderTest {
  public:

@@ -14,6 +14,7 @@ struct DeviceOpsExtents {
   int64_t rows = 0;    // N
   int64_t width = 0;   // C
   int64_t heads = 0;   // H
+  int64_t normed = 0;  // columns of the widest norm of queries or keys
   int64_t biased = 0;  // columns of the widest layer that has a bias
   int64_t logit_rows = 0;
 };
@@ -25,6 +26,7 @@ constexpr size_t kDeviceLossScratch = sizeof(float) + sizeof(int32_t);
 // one after the other. For those who plan memory and launch nothing. Does not fall as extents grow.
 constexpr size_t DeviceOpsScratch(const DeviceOpsExtents& extents) {
   const int64_t floats = std::max({DeviceNormBackwardScratch(extents.rows, extents.width),
+                                   DeviceHeadNormBackwardScratch(extents.rows, extents.normed),
                                    DeviceAttentionBackwardScratch(extents.rows, extents.heads),
                                    DeviceRowSumsScratch(extents.rows, extents.biased),
                                    DeviceRouteBackwardScratch(extents.rows)});

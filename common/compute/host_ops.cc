@@ -178,6 +178,22 @@ void HostOps::NormBackward(const NormShape& shape, DType type, const OpNormBackw
   });
 }
 
+void HostOps::HeadNorm(const HeadNormShape& shape, DType type, const HeadNormArrays& arrays) {
+  WithType(type, [&](auto zero) {
+    using T = decltype(zero);
+    muster::HeadNorm<T>(shape, arrays.gain, Out<T>(arrays.x), Out<T>(arrays.kept));
+  });
+}
+
+void HostOps::HeadNormBackward(const HeadNormShape& shape, DType type,
+                               const HeadNormGradientArrays& arrays) {
+  WithType(type, [&](auto zero) {
+    using T = decltype(zero);
+    muster::HeadNormBackward<T>(shape, In<T>(arrays.kept), arrays.gain, Out<T>(arrays.dx),
+                                arrays.gain_gradient);
+  });
+}
+
 void HostOps::LinearForward(const Linear& linear, const LinearForwardArrays& arrays) {
   const GemmOptions options = {.transpose_b = Transpose::kYes,
                                .c_stride = linear.out_stride,

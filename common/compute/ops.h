@@ -7,6 +7,7 @@
 #include "common/compute/expert_ops.h"
 #include "common/compute/stream.h"
 #include "common/kernels/transformer/attention.h"
+#include "common/kernels/transformer/head_norm.h"
 #include "common/kernels/transformer/norm.h"
 #include "common/kernels/transformer/op_arrays.h"
 #include "common/kernels/transformer/rotary.h"
@@ -70,6 +71,11 @@ class Ops {
                     const OpNormOutputs& out) = 0;
   virtual void NormBackward(const NormShape& shape, DType type, const OpNormBackwardInputs& in,
                             const OpNormGradients& gradients) = 0;
+
+  // Normalises heads of queries or of keys in place.
+  virtual void HeadNorm(const HeadNormShape& shape, DType type, const HeadNormArrays& arrays) = 0;
+  virtual void HeadNormBackward(const HeadNormShape& shape, DType type,
+                                const HeadNormGradientArrays& arrays) = 0;
 
   // y = x · weightᵀ + bias.
   virtual void LinearForward(const Linear& linear, const LinearForwardArrays& arrays) = 0;

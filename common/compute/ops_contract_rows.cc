@@ -170,6 +170,61 @@ TEST_P(OpsContractTest, NormBackward) {
   }
 }
 
+// Heads of every size, in rows with others behind them; of one that is all of them; more rows than
+// a device's runs of backward.
+constexpr HeadNormShape kHeadNorms[] = {
+    {.rows = 1, .groups = 1, .width = 1, .stride = 1, .kept_stride = 1, .epsilon = 1e-2f},
+    {.rows = 5, .groups = 3, .width = 10, .stride = 50, .kept_stride = 41},
+    {.rows = 33, .groups = 4, .width = 128, .stride = 768, .kept_stride = 640, .epsilon = 1e-6f},
+    {.rows = 9, .groups = 5, .width = 64, .stride = 331, .kept_stride = 320},
+    {.rows = 9, .groups = 1, .width = 1288, .stride = 2000, .kept_stride = 1296},
+    {.rows = 6, .groups = 1, .width = 771, .stride = 900, .kept_stride = 771},
+    {.rows = 2100, .groups = 2, .width = 16, .stride = 48, .kept_stride = 32}};
+
+TEST_P(OpsContractTest, HeadNorm) {
+  for (const HeadNormShape& shape : kHeadNorms) {
+    SCOPED_TRACE(testing::Message() << shape.rows << " x " << shape.groups << " x " << shape.width);
+    const HostArray gain = Random(DType::kF32, shape.width, 3, 0.5f, 2);
+    const HostArray x = Random(type(), shape.rows * shape.stride, 1, -2, 3);
+    for (const bool keeps : {true, false}) {
+      HostArray y = x;
+      HostArray kept(type(), shape.rows * shape.kept_stride);
+      void* const got = Put(x);
+      void* const got_kept = Put(kept);
+      WithType(type(), [&](auto zero) {
+        using T = decltype(zero);
+        HeadNorm<T>(shape, gain.As<float>(), y.As<T>(), keeps ? kept.As<T>() : nullptr);
+      });
+      ops().HeadNorm(shape, type(),
+                     {.gain = PutFloats(gain), .x = got, .kept = keeps ? got_kept : nullptr});
+      Expect(got, y, {.absolute = 1e-5, .relative = 1e-5}, "y");
+      Expect(got_kept, kept, {}, "kept");
+    }
+  }
+}
+
+TEST_P(OpsContractTest, HeadNormBackward) {
+  for (const HeadNormShape& shape : kHeadNorms) {
+    SCOPED_TRACE(testing::Message() << shape.rows << " x " << shape.groups << " x " << shape.width);
+    const HostArray gain = Random(DType::kF32, shape.width, 3, 0.5f, 2);
+    const HostArray kept = Random(type(), shape.rows * shape.kept_stride, 1, -2, 3);
+    HostArray dx = Random(type(), shape.rows * shape.stride, 2);
+    HostArray dgain = Filled(DType::kF32, shape.width, 0.5f);
+    void* const got = Put(dx);
+    float* const got_gain = PutFloats(dgain);
+    WithType(type(), [&](auto zero) {
+      using T = decltype(zero);
+      HeadNormBackward<T>(shape, kept.As<T>(), gain.As<float>(), dx.As<T>(), dgain.As<float>());
+    });
+    ops().HeadNormBackward(
+        shape, type(),
+        {.kept = Put(kept), .gain = PutFloats(gain), .dx = got, .gain_gradient = got_gain});
+    const double many = 1e-5 + 1e-6 * static_cast<double>(shape.rows * shape.groups);
+    Expect(got, dx, {.absolute = shape.width == 1 ? 1e-3 : 1e-5, .relative = 1e-5}, "dx");
+    Expect(got_gain, dgain, {.absolute = many, .relative = 1e-5}, "gain");
+  }
+}
+
 struct LossCase {
   int64_t rows, V, tokens;
   enum class Odd {

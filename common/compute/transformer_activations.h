@@ -13,10 +13,10 @@ namespace muster {
 // are row-major, and all but the logits dense; N = B T tokens, in a context group of c ranks those
 // of this one, C is the width, A the columns of attention's result (H heads'), Q the columns of
 // queries, keys and values, F the feed-forward width, U the columns of its first matrix (F, or 2 F
-// for SwiGLU), H the query heads, V the rows of the vocabulary, padding included. T is the type of
-// computation, f32, bf16 or f16. In a tensor group of t ranks A, Q, F, U, H and V are the rank's
-// own; and n are the rank's own rows, ceil(N / t) where ranks share them out, otherwise N. Alone, A
-// = C and n = N.
+// for SwiGLU), H the query heads, P the columns of queries and keys, V the rows of the vocabulary,
+// padding included. T is the type of computation, f32, bf16 or f16. In a tensor group of t ranks A,
+// Q, F, U, H and V are the rank's own; and n are the rank's own rows, ceil(N / t) where ranks share
+// them out, otherwise N. Alone, A = C and n = N.
 
 // What a norm of the residual stream keeps for its backward pass.
 struct NormActivations {
@@ -85,6 +85,8 @@ struct BlockActivations {
   void* norm1_out = nullptr;  // T [n, C]
   // T [N, Q], turned. Under HEADS it has room for [N, Q'] and is overwritten by attention.
   void* qkv = nullptr;
+  // T [N, P], queries and keys before they are normalised; null: they are not, or nobody reads it.
+  void* unnormed = nullptr;
   void* attention = nullptr;   // T [N, A]
   float* logsumexp = nullptr;  // [B, H, T]
   NormActivations norm2;

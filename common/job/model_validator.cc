@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/model_limits.h"
 #include "common/base/status_macros.h"
+#include "common/job/attention_validator.h"
 #include "common/job/expert_validator.h"
 #include "common/job/invalid.h"
 #include "common/job/mixture_validator.h"
@@ -54,13 +55,6 @@ absl::Status HiddenSizes(absl::string_view field,
   return absl::OkStatus();
 }
 
-absl::Status Divides(absl::string_view whole_field, uint64_t whole, absl::string_view part_field,
-                     uint64_t part) {
-  if (whole % part == 0) return absl::OkStatus();
-  return Invalid(whole_field, absl::StrCat(whole),
-                 absl::StrCat("it must be a multiple of ", part_field, ", which is ", part));
-}
-
 // Makes the checks of the worker's own (ResolveTransformer), except those that need the data.
 absl::Status ValidateTransformer(const v1::TransformerSpec& spec) {
   if (!spec.from().empty()) {
@@ -71,29 +65,12 @@ absl::Status ValidateTransformer(const v1::TransformerSpec& spec) {
   MUSTER_RETURN_IF_ERROR(
       Within("model.transformer.layers", spec.layers(), 1, kMaxTransformerLayers));
   MUSTER_RETURN_IF_ERROR(Within("model.transformer.width", spec.width(), 1, kMaxWidth));
-  MUSTER_RETURN_IF_ERROR(Within("model.transformer.heads", spec.heads(), 1, spec.width()));
   MUSTER_RETURN_IF_ERROR(
       Within("model.transformer.feed_forward", spec.feed_forward(), 0, kMaxFeedForward));
   MUSTER_RETURN_IF_ERROR(
       Within("model.transformer.vocabulary", spec.vocabulary(), 0, kMaxVocabulary));
   MUSTER_RETURN_IF_ERROR(Within("model.transformer.context", spec.context(), 2, kMaxContext));
-  MUSTER_RETURN_IF_ERROR(
-      Divides("model.transformer.width", spec.width(), "model.transformer.heads", spec.heads()));
-  if (spec.kv_heads() > 0) {
-    MUSTER_RETURN_IF_ERROR(Divides("model.transformer.heads", spec.heads(),
-                                   "model.transformer.kv_heads", spec.kv_heads()));
-  }
-  const uint32_t head_dim = spec.width() / spec.heads();
-  if (head_dim > kMaxHeadDim) {
-    return Invalid("model.transformer.heads", absl::StrCat(spec.heads()),
-                   absl::StrCat("which makes each ", head_dim, " wide; at most ", kMaxHeadDim,
-                                " is possible, take more heads"));
-  }
-  if (spec.positions() == v1::TransformerSpec::ROTARY && head_dim % 2 != 0) {
-    return Invalid("model.transformer.positions", "ROTARY",
-                   absl::StrCat("but heads are ", head_dim,
-                                " wide (width / heads); it turns pairs, so that must be even"));
-  }
+  MUSTER_RETURN_IF_ERROR(ValidateAttention(spec));
   const struct {
     absl::string_view field;
     bool valid;
@@ -121,10 +98,6 @@ absl::Status ValidateTransformer(const v1::TransformerSpec& spec) {
     return Invalid("model.transformer.dropout", absl::StrCat(spec.dropout()),
                    absl::StrCat("but context · width is ", elements, "; with dropout at most ",
                                 kMaxDropoutElements, " is possible"));
-  }
-  if (!(spec.rotary_base() == 0 || (spec.rotary_base() > 1 && std::isfinite(spec.rotary_base())))) {
-    return Invalid("model.transformer.rotary_base", absl::StrCat(spec.rotary_base()),
-                   "it must be above 1 (0 stands for 10000)");
   }
   if (!(spec.norm_epsilon() >= 0 && spec.norm_epsilon() < 1)) {
     return Invalid("model.transformer.norm_epsilon", absl::StrCat(spec.norm_epsilon()),

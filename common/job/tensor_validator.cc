@@ -52,6 +52,12 @@ absl::Status ValidateTransformer(const v1::JobSpec& spec) {
                                 ": one of the two must divide the other, so that ranks have whole "
                                 "key-value heads, or one in common"));
   }
+  if (transformer.query_key_norm() == v1::TransformerSpec::WHOLE_WIDTH) {
+    return Invalid(
+        kField, ranks,
+        "but model.transformer.query_key_norm is WHOLE_WIDTH, which normalizes the heads "
+        "of all ranks together: leave it out, and divide examples, contexts or stages");
+  }
   // Every tensor rank has all experts.
   const bool all_experts = transformer.has_moe() && transformer.moe().dense_layers().empty();
   if (transformer.feed_forward() > 0 && !all_experts) {

@@ -65,21 +65,13 @@ TEST_P(EveryServedDivisionTest, GradientsAreThoseOfOneProcess) {
   ExpectClose(ValuesOnServers(Divided(spec)), TrainLocally(spec), 1e-5);
 }
 
-// Takes the biases out of `values`.
-TrainedValues TakeBiases(TrainedValues& values) {
-  TrainedValues biases;
-  for (auto at = values.values.begin(); at != values.values.end();) {
-    const auto here = at++;
-    if (absl::EndsWith(here->first, ".bias")) biases.values.insert(values.values.extract(here));
-  }
-  return biases;
-}
-
 TEST_P(EveryServedDivisionTest, FiftyStepsAreThoseOfOneProcess) {
   v1::JobSpec spec = Job(shape());
   spec.clear_optimizer();
   spec.mutable_optimizer()->set_name("sgd");
-  spec.mutable_optimizer()->set_learning_rate(0.1);
+  // Heads that are normalised turn the faster the smaller their weights are: at ten times this
+  // rounding grows with every step.
+  spec.mutable_optimizer()->set_learning_rate(0.01);
   spec.clear_clipping();
   spec.clear_micro_batches();
   spec.mutable_stop()->set_steps(50);

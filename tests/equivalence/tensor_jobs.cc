@@ -58,6 +58,14 @@ v1::JobSpec TensorJob(TensorShape shape, const TempFolder& folder) {
     model.set_separate_head(true);
     model.set_positions(v1::TransformerSpec::ROTARY);
   }
+  if (shape == TensorShape::kLlama) {
+    model.set_head_width(4);
+    model.set_attention_biases(true);
+    model.set_query_key_norm(v1::TransformerSpec::PER_HEAD);
+    v1::RotaryScaling& scaling = *model.mutable_rotary_scaling();
+    scaling.set_type(v1::RotaryScaling::LINEAR);
+    scaling.set_factor(2);
+  }
   if (shape == TensorShape::kExperts) SetExperts(model);
   return spec;
 }
@@ -146,6 +154,15 @@ TrainedValues SameOfAllRanks(const RunResult& run) {
   for (const TrainedValues& other : run.trained) EXPECT_EQ(other.values, run.trained[0].values);
   EXPECT_FALSE(run.trained[0].values.empty());
   return run.trained[0];
+}
+
+TrainedValues TakeBiases(TrainedValues& values) {
+  TrainedValues biases;
+  for (auto at = values.values.begin(); at != values.values.end();) {
+    const auto here = at++;
+    if (absl::EndsWith(here->first, ".bias")) biases.values.insert(values.values.extract(here));
+  }
+  return biases;
 }
 
 TrainedValues ValuesOnServers(const v1::JobSpec& spec, const RunOptions& options) {

@@ -20,9 +20,11 @@ enum class TensorShape { kGpt2, kLlama, kPerceptron, kExperts };
 std::string NameOf(TensorShape shape);
 
 // Returns a job whose sums are made in order. In GPT-2's shape it has dropout, biases, a tied head
-// and a padded vocabulary; in Llama's, grouped heads, of which there are fewer than four ranks. The
-// shape of experts is Llama's with experts and a shared one in every other block, the last one
-// among them. The text that it reads is written to the folder.
+// and a padded vocabulary; in Llama's, grouped heads, of which there are fewer than four ranks, and
+// what newer models have: heads that are wider together than the model, biases of attention,
+// norms of heads, and scaled angles. The shape of experts is an older Llama's with experts and a
+// shared one in every other block, the last one among them. The text that it reads is written to
+// the folder.
 v1::JobSpec TensorJob(TensorShape shape, const TempFolder& folder);
 
 // Returns TensorJob with so many blocks, or hidden layers of a perceptron, in four micro-batches
@@ -54,6 +56,8 @@ v1::JobSpec WithoutSequence(v1::JobSpec spec);
 
 // Returns the values that a run ended with, and expects them to be the same on all ranks.
 TrainedValues SameOfAllRanks(const RunResult& run);
+// Takes the biases out of `values`.
+TrainedValues TakeBiases(TrainedValues& values);
 // Train the job on one of the roads, and return these.
 TrainedValues ValuesOnServers(const v1::JobSpec& spec, const RunOptions& options = {});
 TrainedValues ValuesByAllReduce(const v1::JobSpec& spec, const RunOptions& options = {});

@@ -1,10 +1,14 @@
 #include "worker/models/resolve_transformer.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/model_limits.h"
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
+#include "common/job/attention_validator.h"
 #include "common/job/expert_validator.h"
+#include "common/job/head_width.h"
 #include "proto/job.pb.h"
 #include "worker/models/checks.h"
 
@@ -21,32 +25,6 @@ int64_t UsualFeedForward(const Spec& spec) {
   return RoundUp(CeilDivide(8 * width, 3), kFeedForwardMultiple);
 }
 
-absl::Status Divides(absl::string_view whole_field, uint64_t whole, absl::string_view part_field,
-                     uint64_t part) {
-  if (part > 0 && whole % part == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("model.transformer.", whole_field, " is ", whole,
-                                                 "; it must be a multiple of model.transformer.",
-                                                 part_field, ", which is ", part, "."));
-}
-
-absl::Status CheckHeads(const Spec& spec) {
-  const uint64_t kv_heads = spec.kv_heads() == 0 ? spec.heads() : spec.kv_heads();
-  MUSTER_RETURN_IF_ERROR(Divides("width", spec.width(), "heads", spec.heads()));
-  MUSTER_RETURN_IF_ERROR(Divides("heads", spec.heads(), "kv_heads", kv_heads));
-  const uint64_t head_dim = spec.width() / spec.heads();
-  if (head_dim > kMaxHeadDim) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.transformer.heads is ", spec.heads(), ", which makes each ", head_dim,
-                     " wide; the limit is ", kMaxHeadDim, ", take more heads."));
-  }
-  if (spec.positions() == Spec::ROTARY && head_dim % 2 != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.transformer.positions is ROTARY, but heads are ", head_dim,
-                     " wide (width / heads); rotary positions turn pairs, so it must be even."));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckProbability(absl::string_view field, float value) {
   if (value >= 0 && value < 1) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -61,11 +39,6 @@ absl::Status CheckNumbers(const Spec& spec) {
         absl::StrCat("model.transformer.dropout is ", spec.dropout(), ", but context · width is ",
                      uint64_t{spec.context()} * spec.width(), "; with dropout at most ",
                      kMaxDropoutElements, " is possible."));
-  }
-  if (!(spec.rotary_base() == 0 || spec.rotary_base() > 1)) {
-    return absl::InvalidArgumentError(absl::StrCat("model.transformer.rotary_base is ",
-                                                   spec.rotary_base(),
-                                                   "; it must be above 1 (0 stands for 10000)."));
   }
   if (!(spec.norm_epsilon() >= 0 && spec.norm_epsilon() < 1)) {
     return absl::InvalidArgumentError(absl::StrCat("model.transformer.norm_epsilon is ",
@@ -84,6 +57,32 @@ absl::Status CheckPadding(const Spec& spec) {
       absl::StrCat("model.transformer.pad_vocabulary_to is ", spec.pad_vocabulary_to(),
                    ", but model.transformer.vocabulary is left out; set it to the number of the "
                    "tokenizer's tokens."));
+}
+
+RotaryAngles ResolveAngles(const Spec& spec) {
+  RotaryAngles angles;
+  const auto set = [](float given, double& number) {
+    if (given != 0) number = given;
+  };
+  set(spec.rotary_base(), angles.base);
+  if (!spec.has_rotary_scaling()) return angles;
+  const v1::RotaryScaling& scaling = spec.rotary_scaling();
+  angles.factor = scaling.factor();
+  angles.original_context = scaling.original_context();
+  set(scaling.low_factor(), angles.low_factor);
+  set(scaling.high_factor(), angles.high_factor);
+  set(scaling.beta_fast(), angles.beta_fast);
+  set(scaling.beta_slow(), angles.beta_slow);
+  if (scaling.type() == v1::RotaryScaling::LINEAR) {
+    angles.scaling = RotaryAngles::Scaling::kLinear;
+  } else if (scaling.type() == v1::RotaryScaling::LLAMA3) {
+    angles.scaling = RotaryAngles::Scaling::kLlama3;
+  } else {
+    angles.scaling = RotaryAngles::Scaling::kYarn;
+    angles.amplitude = 0.1 * std::log(angles.factor) + 1;
+    set(scaling.attention_factor(), angles.amplitude);
+  }
+  return angles;
 }
 
 ExpertShape ResolveExperts(const v1::MoeSpec& spec, int64_t feed_forward) {
@@ -117,11 +116,10 @@ absl::StatusOr<TransformerShape> ResolveTransformer(const v1::TransformerSpec& s
   MUSTER_RETURN_IF_ERROR(
       CheckField("model.transformer.layers", spec.layers(), 1, kMaxTransformerLayers));
   MUSTER_RETURN_IF_ERROR(CheckField("model.transformer.width", spec.width(), 1, kMaxWidth));
-  MUSTER_RETURN_IF_ERROR(CheckField("model.transformer.heads", spec.heads(), 1, spec.width()));
   MUSTER_RETURN_IF_ERROR(
       CheckField("model.transformer.feed_forward", spec.feed_forward(), 0, kMaxFeedForward));
   MUSTER_RETURN_IF_ERROR(CheckField("model.transformer.context", spec.context(), 2, kMaxContext));
-  MUSTER_RETURN_IF_ERROR(CheckHeads(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateAttention(spec));
   MUSTER_RETURN_IF_ERROR(CheckNumbers(spec));
   if (spec.vocabulary() != 0) {
     MUSTER_RETURN_IF_ERROR(CheckField("model.transformer.vocabulary", spec.vocabulary(),
@@ -132,6 +130,7 @@ absl::StatusOr<TransformerShape> ResolveTransformer(const v1::TransformerSpec& s
   shape.layers = spec.layers();
   shape.width = spec.width();
   shape.heads = spec.heads();
+  shape.head_columns = HeadWidth(spec);
   shape.kv_heads = spec.kv_heads() == 0 ? spec.heads() : spec.kv_heads();
   shape.feed_forward = spec.feed_forward() == 0 ? UsualFeedForward(spec) : spec.feed_forward();
   shape.vocabulary = spec.vocabulary() == 0 ? data_vocabulary : spec.vocabulary();
@@ -146,9 +145,15 @@ absl::StatusOr<TransformerShape> ResolveTransformer(const v1::TransformerSpec& s
   }
   shape.tied_head = !spec.separate_head();
   shape.biases = !spec.no_biases();
+  shape.attention_biases = spec.attention_biases();
+  if (spec.query_key_norm() == Spec::PER_HEAD) {
+    shape.query_key_norm = TransformerShape::QueryKeyNorm::kPerHead;
+  } else if (spec.query_key_norm() == Spec::WHOLE_WIDTH) {
+    shape.query_key_norm = TransformerShape::QueryKeyNorm::kWholeWidth;
+  }
   shape.dropout = spec.dropout();
   shape.attention_dropout = spec.attention_dropout();
-  if (spec.rotary_base() != 0) shape.rotary_base = spec.rotary_base();
+  shape.rotary = ResolveAngles(spec);
   if (spec.norm_epsilon() != 0) shape.norm_epsilon = spec.norm_epsilon();
   if (spec.has_moe()) {
     MUSTER_RETURN_IF_ERROR(ValidateExperts(spec));

@@ -33,7 +33,7 @@ TEST(ResolveTransformerTest, Defaults) {
   EXPECT_TRUE(shape.biases);
   EXPECT_EQ(shape.dropout, 0);
   EXPECT_EQ(shape.attention_dropout, 0);
-  EXPECT_EQ(shape.rotary_base, 10000);
+  EXPECT_EQ(shape.rotary.base, 10000);
   EXPECT_EQ(shape.norm_epsilon, 1e-5f);
   EXPECT_EQ(shape.head_dim(), 16);
   EXPECT_EQ(shape.qkv_width(), 3 * 96);
@@ -55,9 +55,59 @@ TEST(ResolveTransformerTest, WhatIsGivenIsTaken) {
   EXPECT_FALSE(shape.biases);
   EXPECT_EQ(shape.dropout, 0.25f);
   EXPECT_EQ(shape.attention_dropout, 0.5f);
-  EXPECT_EQ(shape.rotary_base, 500000);
+  EXPECT_EQ(shape.rotary.base, 500000);
   EXPECT_EQ(shape.norm_epsilon, 1e-6f);
   EXPECT_EQ(Resolve("feed_forward: 100 activation: SWIGLU")->feed_forward, 100);
+}
+
+TEST(ResolveTransformerTest, HeadsNeedNotShareOutTheWidth) {
+  const TransformerShape shape =
+      *Resolve("kv_heads: 2 head_width: 20 no_biases: true attention_biases: true");
+  EXPECT_EQ(shape.head_dim(), 20);
+  EXPECT_EQ(shape.attention_width(), 120);
+  EXPECT_EQ(shape.qkv_width(), 200);
+  EXPECT_TRUE(shape.attention_biases);
+}
+
+TEST(ResolveTransformerTest, NormsOfQueriesAndKeys) {
+  using Norm = TransformerShape::QueryKeyNorm;
+  EXPECT_EQ(Resolve("query_key_norm: NONE")->query_key_norm, Norm::kNone);
+  EXPECT_EQ(Resolve("query_key_norm: NONE")->normed_columns(), 0);
+  const TransformerShape per_head = *Resolve("kv_heads: 2 query_key_norm: PER_HEAD");
+  EXPECT_EQ(per_head.query_key_norm, Norm::kPerHead);
+  EXPECT_EQ(per_head.normed_columns(), 8 * 16);
+  EXPECT_EQ(per_head.HeadsOfNorm(6), 1);
+  const TransformerShape whole = *Resolve("kv_heads: 2 query_key_norm: WHOLE_WIDTH");
+  EXPECT_EQ(whole.query_key_norm, Norm::kWholeWidth);
+  EXPECT_EQ(whole.HeadsOfNorm(6), 6);
+}
+
+TEST(ResolveTransformerTest, AnglesAreScaledByWhatIsGivenOrUsual) {
+  using Scaling = RotaryAngles::Scaling;
+  const auto angles = [](const std::string& scaling) {
+    return Resolve("positions: ROTARY rotary_scaling { factor: 8 " + scaling + " }")->rotary;
+  };
+  EXPECT_EQ(Resolve("positions: ROTARY")->rotary.scaling, Scaling::kNone);
+  EXPECT_EQ(angles("type: LINEAR").scaling, Scaling::kLinear);
+  EXPECT_EQ(angles("type: LINEAR").factor, 8);
+  RotaryAngles made = angles("type: LLAMA3 original_context: 512");
+  EXPECT_EQ(made.scaling, Scaling::kLlama3);
+  EXPECT_EQ(made.original_context, 512);
+  EXPECT_EQ(made.low_factor, 1);
+  EXPECT_EQ(made.high_factor, 4);
+  EXPECT_EQ(made.amplitude, 1);
+  made = angles("type: LLAMA3 original_context: 512 low_factor: 2 high_factor: 3");
+  EXPECT_EQ(made.low_factor, 2);
+  EXPECT_EQ(made.high_factor, 3);
+  made = angles("type: YARN original_context: 512");
+  EXPECT_EQ(made.scaling, Scaling::kYarn);
+  EXPECT_EQ(made.beta_fast, 32);
+  EXPECT_EQ(made.beta_slow, 1);
+  EXPECT_DOUBLE_EQ(made.amplitude, 1.2079441541679836);
+  made = angles("type: YARN original_context: 512 beta_fast: 16 beta_slow: 2 attention_factor: 1");
+  EXPECT_EQ(made.beta_fast, 16);
+  EXPECT_EQ(made.beta_slow, 2);
+  EXPECT_EQ(made.amplitude, 1);
 }
 
 TEST(ResolveTransformerTest, Padding) {
@@ -79,6 +129,8 @@ TEST(ResolveTransformerTest, Refusals) {
                {"heads: 0", "heads", "0"},
                {"width: 1024 heads: 2", "heads", "512"},
                {"width: 90 positions: ROTARY", "positions", "15"},
+               {"head_width: 300", "head_width", "300"},
+               {"sliding_window: 8", "sliding_window", "8"},
                {"context: 1", "context", "1"},
                {"dropout: 1", "dropout", "1"},
                {"dropout: nan", "dropout", "nan"},

@@ -268,6 +268,12 @@ class Transformer final : public Model, private UnitBoundaries {
 
 absl::Status CheckDivisible(const TransformerShape& shape, const Mesh& mesh) {
   const int ranks = mesh.size(Axis::kTensor);
+  if (ranks > 1 && shape.query_key_norm == TransformerShape::QueryKeyNorm::kWholeWidth) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parallelism.tensor is ", ranks,
+                     ", but model.transformer.query_key_norm WHOLE_WIDTH normalizes the heads of "
+                     "all ranks together; leave parallelism.tensor out."));
+  }
   // Every tensor rank has all experts.
   const bool has_dense = shape.experts.experts == 0 || !shape.experts.dense_layers.empty();
   const struct {

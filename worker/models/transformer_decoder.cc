@@ -77,7 +77,7 @@ TransformerDecoder::TransformerDecoder(const TransformerShape& shape, ParameterS
   if (shape.tied_head) parameters_[tensors_.head] = parameters_[tensors_.embedding];
   if (shape.positions == TransformerShape::Positions::kRotary) {
     rotary_table_.resize(capacity_ * shape.head_dim());
-    FillRotaryTable(capacity_, shape.head_dim(), shape.rotary_base, rotary_table_.data());
+    FillRotaryTable(capacity_, shape.head_dim(), shape.rotary, rotary_table_.data());
   }
   const float* table = rotary_table_.empty() ? nullptr : rotary_table_.data();
   for (int64_t l = 0; l < shape.layers; ++l) blocks_.emplace_back(shape, l, table);
@@ -90,6 +90,7 @@ const float* TransformerDecoder::Get(int tensor) const {
 BlockWeights TransformerDecoder::WeightsOf(const BlockTensors& block) const {
   return {.norm1 = {Get(block.norm1.weight), Get(block.norm1.bias)},
           .qkv = {Get(block.qkv.weight), Get(block.qkv.bias)},
+          .query_key = {Get(block.query_norm), Get(block.key_norm)},
           .proj = {Get(block.proj.weight), Get(block.proj.bias)},
           .norm2 = {Get(block.norm2.weight), Get(block.norm2.bias)},
           .up = {Get(block.up.weight), Get(block.up.bias)},

@@ -328,18 +328,20 @@ TEST_P(TransformerSettingsTest, PaddingTakesNoPart) {
 }
 
 const std::vector<const char*> kSettings = {
-    kGpt2,
-    kLlama,
-    "norm: RMS_NORM",
-    "positions: ROTARY",
-    "activation: SWIGLU feed_forward: 12",
-    "separate_head: true",
-    "no_biases: true",
-    "kv_heads: 1",
-    "dropout: 0.3",
+    kGpt2, kLlama, "norm: RMS_NORM", "positions: ROTARY", "activation: SWIGLU feed_forward: 12",
+    "separate_head: true", "no_biases: true", "kv_heads: 1", "dropout: 0.3",
     "attention_dropout: 0.4",
     "positions: ROTARY dropout: 0.2 attention_dropout: 0.2 separate_head: true norm_epsilon: 1e-3 "
-    "rotary_base: 100 vocabulary: 9"};
+    "rotary_base: 100 vocabulary: 9",
+    // As in Qwen 2, with heads wider together than the model and angles as in Llama 3.1.
+    "kv_heads: 1 norm: RMS_NORM positions: ROTARY activation: SWIGLU feed_forward: 12 no_biases: "
+    "true attention_biases: true head_width: 6 rotary_scaling { type: LLAMA3 factor: 8 "
+    "original_context: 16 }",
+    "head_width: 2 positions: ROTARY rotary_scaling { type: YARN factor: 4 original_context: 64 }",
+    // As in Qwen 3, and in OLMoE.
+    "kv_heads: 1 norm: RMS_NORM positions: ROTARY no_biases: true head_width: 6 query_key_norm: "
+    "PER_HEAD",
+    "kv_heads: 1 norm: RMS_NORM positions: ROTARY no_biases: true query_key_norm: WHOLE_WIDTH"};
 
 INSTANTIATE_TEST_SUITE_P(Settings, TransformerSettingsTest, ::testing::ValuesIn(kSettings));
 INSTANTIATE_TEST_SUITE_P(Experts, TransformerSettingsTest,

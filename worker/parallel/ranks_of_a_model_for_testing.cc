@@ -194,6 +194,7 @@ TransformerShape LlamaForTesting(int64_t context) {
   return {.layers = 2,
           .width = 64,
           .heads = 8,
+          .head_columns = 12,
           .kv_heads = 2,
           .feed_forward = 40,
           .vocabulary = 32,
@@ -202,11 +203,16 @@ TransformerShape LlamaForTesting(int64_t context) {
           .positions = TransformerShape::Positions::kRotary,
           .activation = TransformerShape::Activation::kSwiGlu,
           .tied_head = false,
-          .biases = false};
+          .biases = false,
+          .attention_biases = true,
+          .query_key_norm = TransformerShape::QueryKeyNorm::kPerHead};
 }
 
 TransformerShape ExpertsForTesting(int64_t context, int64_t experts) {
   TransformerShape shape = LlamaForTesting(context);
+  shape.head_columns = 0;
+  shape.attention_biases = false;
+  shape.query_key_norm = TransformerShape::QueryKeyNorm::kNone;
   shape.experts = {.experts = experts,
                    .top_k = 2,
                    .width = 24,

@@ -19,10 +19,11 @@ namespace muster {
 // Heads of GPT-2's kind, with a padded vocabulary and dropout everywhere.
 TransformerShape Gpt2ForTesting(int64_t context);
 
-// Grouped heads, of which there are fewer than tensor ranks where there are four or eight.
+// Grouped heads, of which there are fewer than tensor ranks where there are four or eight, which
+// are wider together than the model; biases of attention alone, and norms of heads.
 TransformerShape LlamaForTesting(int64_t context);
 
-// The latter with experts in the second block, and a shared one with a gate.
+// The latter without these, with experts in the second block, and a shared one with a gate.
 TransformerShape ExpertsForTesting(int64_t context, int64_t experts = 5);
 
 // Returns the first, second or third of these.

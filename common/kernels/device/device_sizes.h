@@ -40,6 +40,11 @@ constexpr int64_t DeviceNormBackwardScratch(int64_t rows, int64_t width) {
   return kNormRuns.MostRuns(rows) * 2 * width;
 }
 
+// Floats of the scratch of DeviceHeadNormBackward, whose groups are so wide. Runs are DeviceNorm's.
+constexpr int64_t DeviceHeadNormBackwardScratch(int64_t rows, int64_t width) {
+  return kNormRuns.MostRuns(rows) * width;
+}
+
 // In DeviceRouteBackward a warp of a block takes at least a token.
 inline constexpr RowRuns kRouterRuns = {.most = 512, .fewest_rows = 8};
 // Floats of its scratch, four doubles a run; none is used without sums.

@@ -101,6 +101,20 @@ struct OpNormGradients {
   float* bias = nullptr;  // [C]; null: none
 };
 
+// Arguments of a HeadNorm (head_norm.h), whose layouts are there.
+struct HeadNormArrays {
+  const float* gain = nullptr;  // [width]
+  void* x = nullptr;            // T
+  void* kept = nullptr;         // T, what x was; null: nobody reads it
+};
+
+struct HeadNormGradientArrays {
+  const void* kept = nullptr;  // T, forward's
+  const float* gain = nullptr;
+  void* dx = nullptr;              // T, the gradient of what forward left in x
+  float* gain_gradient = nullptr;  // [width]; the operation adds to it
+};
+
 // A linear layer with weights [out, in].
 struct Linear {
   // T, the type of weights and of what enters and leaves products.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "common/kernels/parallel_for.h"
 #include "common/kernels/transformer/vector_kernels.h"
@@ -21,14 +22,15 @@ void Turn(const RotaryShape& shape, const float* table, float direction, T* x) {
 
 }  // namespace
 
-void FillRotaryTable(int64_t positions, int64_t head_dim, double base, float* table) {
+void FillRotaryTable(int64_t positions, int64_t head_dim, const RotaryAngles& angles,
+                     float* table) {
   const int64_t half = head_dim / 2;
+  const std::vector<double> frequencies = RotaryFrequencies(angles, head_dim);
   for (int64_t p = 0; p < positions; ++p) {
     for (int64_t i = 0; i < half; ++i) {
-      const double frequency = std::pow(base, -2.0 * static_cast<double>(i) / head_dim);
-      const double angle = static_cast<double>(p) * frequency;
-      table[p * head_dim + i] = static_cast<float>(std::cos(angle));
-      table[p * head_dim + half + i] = static_cast<float>(std::sin(angle));
+      const double angle = static_cast<double>(p) * frequencies[i];
+      table[p * head_dim + i] = static_cast<float>(angles.amplitude * std::cos(angle));
+      table[p * head_dim + half + i] = static_cast<float>(angles.amplitude * std::sin(angle));
     }
   }
 }

@@ -3,21 +3,22 @@
 
 #include <cstdint>
 
+#include "common/kernels/transformer/rotary_angles.h"
 #include "common/tensor/bfloat16.h"
 
 namespace muster {
 
 // Rotary positions (Su et al., "RoFormer", 2021) in the half-split convention of Llama's Hugging
 // Face weights: element i < D / 2 of a head's vector pairs with element i + D / 2, and the pair is
-// turned by the angle position · base^(-2i / D):
+// turned by the angle position · frequency of pair i (RotaryAngles), base^(-2i / D) unless scaled:
 //   y[i]         = x[i] cos - x[i + D/2] sin
 //   y[i + D/2]   = x[i + D/2] cos + x[i] sin
 // (The original paper's convention pairs neighbours 2i and 2i + 1; weights differ by a permutation
 // of the rows of the query and key matrices.)
 
-// table[p, 0 … D/2) = cos, table[p, D/2 … D) = sin of position p < positions; [positions,
-// head_dim]. Angles are computed in f64. REQUIRES: head_dim even.
-void FillRotaryTable(int64_t positions, int64_t head_dim, double base, float* table);
+// table[p, 0 … D/2) = amplitude · cos, table[p, D/2 … D) = amplitude · sin of position p <
+// positions; [positions, head_dim]. Angles are computed in f64. REQUIRES: head_dim even.
+void FillRotaryTable(int64_t positions, int64_t head_dim, const RotaryAngles& angles, float* table);
 
 // Vectors to turn: the first `heads` of every row of x. In packed [query heads | key heads | value
 // heads] rows, heads = H + KV turns queries and keys and leaves values alone.
@@ -40,7 +41,7 @@ struct RotaryShape {
 template <typename T>
 void Rotary(const RotaryShape& shape, const float* table, T* x);
 
-// Gradient of x from that of y, in place: turns back.
+// Gradient of x from that of y, in place: turns back, by the same amplitude.
 template <typename T>
 void RotaryBackward(const RotaryShape& shape, const float* table, T* dx);
 

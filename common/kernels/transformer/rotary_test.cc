@@ -62,7 +62,7 @@ TYPED_TEST(RotaryTest, TurnsByTheDefinitionAndBackwardIsItsTranspose) {
   for (const RotaryCase& c : kRotaryCases) {
     const RotaryShape& s = c.shape;
     std::vector<float> table((s.first_position + s.context) * s.head_dim);
-    FillRotaryTable(s.first_position + s.context, s.head_dim, c.base, table.data());
+    FillRotaryTable(s.first_position + s.context, s.head_dim, {.base = c.base}, table.data());
     const auto x = RandomArray<T>(s.rows * s.stride, 1), dy = RandomArray<T>(s.rows * s.stride, 2);
     ForEachInstructionSet([&] {
       std::vector<T> y = x, dx = dy;

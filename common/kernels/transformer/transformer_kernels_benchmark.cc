@@ -108,7 +108,7 @@ void Others(benchmark::State& state, const std::string& which) {
                                .head_dim = kWidth / kHeads,
                                .stride = 3 * kWidth};
     std::vector<float> table(kContext * kWidth / kHeads);
-    FillRotaryTable(kContext, kWidth / kHeads, 10000, table.data());
+    FillRotaryTable(kContext, kWidth / kHeads, {}, table.data());
     auto x = Filled<T>(kRows * 3 * kWidth);
     Measure(state, 2 * kRows * 2 * kWidth * sizeof(T),
             [&] { Rotary(shape, table.data(), x.data()); });

@@ -6,6 +6,7 @@
 #include "common/kernels/accumulation.h"
 #include "common/kernels/transformer/attention.h"
 #include "common/kernels/transformer/cross_entropy_rows.h"
+#include "common/kernels/transformer/head_norm.h"
 #include "common/kernels/transformer/norm.h"
 #include "common/kernels/transformer/rotary.h"
 #include "common/tensor/bfloat16.h"
@@ -85,6 +86,11 @@ struct TypedVectorKernels {
   void (*norm_backward)(const NormShape& shape, const NormBackwardInputs<T>& in,
                         const NormGradients<T>& gradients, int64_t begin, int64_t end,
                         float* gain_sums, float* bias_sums);
+  // Of rows [begin, end); gain_sums [width] are added to.
+  void (*head_norm)(const HeadNormShape& shape, const float* gain, int64_t begin, int64_t end, T* x,
+                    T* kept);
+  void (*head_norm_backward)(const HeadNormShape& shape, const T* kept, const float* gain,
+                             int64_t begin, int64_t end, T* dx, float* gain_sums);
   // `direction` is 1, or -1 to turn back.
   void (*rotary)(const RotaryShape& shape, const float* table, float direction, int64_t begin,
                  int64_t end, T* x);

@@ -8,6 +8,7 @@
 #include "common/kernels/transformer/cross_entropy_loops.h"
 #include "common/kernels/transformer/dropout_loops.h"
 #include "common/kernels/transformer/expert_loops.h"
+#include "common/kernels/transformer/head_norm_loops.h"
 #include "common/kernels/transformer/norm_loops.h"
 #include "common/kernels/transformer/vector_kernels.h"
 
@@ -34,6 +35,8 @@ constexpr TypedVectorKernels<T> kTypedLoops = {
     .scale_row_backward = ScaleRowBackwardLoop<T>,
     .norm = NormLoop<T>,
     .norm_backward = NormBackwardLoop<T>,
+    .head_norm = HeadNormLoop<T>,
+    .head_norm_backward = HeadNormBackwardLoop<T>,
     .rotary = RotaryLoop<T>,
     .cross_entropy = CrossEntropyLoop<T>,
     .cross_entropy_of_parts = CrossEntropyOfPartsLoop<T>,

@@ -137,6 +137,7 @@ DevicePassMemory PlanDevicePasses(const DeviceExtents& extents, std::byte* base)
   scratch.ops_bytes = DeviceOpsScratch({.rows = static_cast<int64_t>(r.N),
                                         .width = static_cast<int64_t>(r.C),
                                         .heads = static_cast<int64_t>(r.H),
+                                        .normed = static_cast<int64_t>(r.normed),
                                         .biased = static_cast<int64_t>(std::max({r.C, r.Q, r.U})),
                                         .logit_rows = logit_rows});
   cursor.TakeBytes(scratch.ops_bytes, scratch.ops);

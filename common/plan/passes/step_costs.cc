@@ -6,12 +6,12 @@ namespace muster {
 
 double RecomputedOfBlock(const v1::ComputeSpec& compute, const TransformerSize& size,
                          uint64_t layer, double attended) {
-  const double attention = 2.0 * static_cast<double>(size.C) * attended;
+  const double attention = 2.0 * static_cast<double>(size.A) * attended;
   if (compute.recompute() == v1::ComputeSpec::SELECTIVE) return attention;
   if (compute.recompute() != v1::ComputeSpec::FULL) return 0;
   // The last product of a block is not made again: nothing of its backward needs its result, but
   // for a shared expert's gate.
-  uint64_t columns = size.Q + size.C + size.UpColumns(layer);
+  uint64_t columns = size.Q + size.A + size.UpColumns(layer);
   if (size.experts.shared_gate && size.experts.IsExpertBlock(layer))
     columns += size.experts.shared_F;
   return attention + 2 * static_cast<double>(size.C * columns);
@@ -27,7 +27,7 @@ StepCosts CostsOfStep(const v1::JobSpec& spec, const ModelSize& model, double do
   const double attended = document_tokens > 0 ? document_tokens : static_cast<double>(size.T);
   costs.items_are_tokens = true;
   costs.items *= size.T;
-  costs.flops_per_item += 6.0 * static_cast<double>(size.layers * size.C) * attended;
+  costs.flops_per_item += 6.0 * static_cast<double>(size.layers * size.A) * attended;
   for (uint64_t l = 0; l < size.layers; ++l) {
     costs.recomputed_flops_per_item += RecomputedOfBlock(spec.compute(), size, l, attended);
   }

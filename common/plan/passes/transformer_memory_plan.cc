@@ -93,6 +93,8 @@ ActivationRequest ActivationRequestOf(const TransformerSize& size, uint64_t sequ
           .U = size.U,
           .F = size.F,
           .V = size.V,
+          .P = size.P,
+          .normed = size.normed,
           .experts = size.experts,
           .count_runs = size.experts.Runs(sequences),
           .type = ActivationType(compute),

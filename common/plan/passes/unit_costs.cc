@@ -41,7 +41,7 @@ void AddTransformer(const v1::JobSpec& spec, const TransformerSize& size,
   const auto tokens = static_cast<double>(TokensOf(size, sequences));
   const auto C = static_cast<double>(size.C);
   const auto T = static_cast<double>(size.T);
-  const double attention = 2 * C * T;
+  const double attention = 2 * static_cast<double>(size.A) * T;
   ActivationRequest request = ActivationRequestOf(size, sequences, spec.compute());
   request.split_backward = ShapeOfStages(spec).order == StageOrder::kZeroBubble;
   // The bytes that a dense block keeps, and those of a block of experts.
@@ -49,7 +49,7 @@ void AddTransformer(const v1::JobSpec& spec, const TransformerSize& size,
   units.front().operations = {tokens * C, 0, tokens * C};
   for (uint64_t l = 0; l < size.layers; ++l) {
     const double products =
-        2 * C * static_cast<double>(size.Q + size.C + size.UpColumns(l) + size.DownColumns(l));
+        2 * C * static_cast<double>(size.Q + size.A + size.UpColumns(l) + size.DownColumns(l));
     const double again = RecomputedOfBlock(spec.compute(), size, l, T);
     absl::optional<double>& of_block = kept[size.experts.IsExpertBlock(l)];
     if (!of_block.has_value()) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/model_limits.h"
 #include "common/base/round_up.h"
+#include "common/job/head_width.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -142,7 +143,17 @@ void AddTransformer(const v1::TransformerSpec& spec, const TransformerSize& size
     const auto unit = static_cast<uint32_t>(1 + l);
     const std::string name = absl::StrCat("block", l);
     add_norm(name + ".norm1", unit);
-    AddLinear(name + ".qkv", unit, ByOutputs({queries, keys, keys}, size.C, biases), model);
+    AddLinear(name + ".qkv", unit,
+              ByOutputs({queries, keys, keys}, size.C, biases || spec.attention_biases()), model);
+    if (size.P > 0) {
+      const auto add_head_norm = [&](const char* part, uint64_t columns) {
+        AddVector(absl::StrCat(name, part), unit, columns, Divided(0, {{Extent(columns), 1}}),
+                  model);
+      };
+      const bool per_head = spec.query_key_norm() == v1::TransformerSpec::PER_HEAD;
+      add_head_norm(".query_norm.weight", size.normed);
+      add_head_norm(".key_norm.weight", per_head ? size.normed : size.kv_heads * size.head_dim());
+    }
     AddLinear(name + ".proj", unit, ByInputs(size.C, queries, biases), model);
     add_norm(name + ".norm2", unit);
     if (size.experts.IsExpertBlock(l)) {
@@ -236,13 +247,17 @@ TransformerSize SizeOfTransformer(const v1::TransformerSpec& spec, const DataSiz
   TransformerSize size;
   size.layers = spec.layers();
   size.C = spec.width();
-  size.A = size.C;
   size.heads = std::max(1u, spec.heads());
   size.kv_heads = spec.kv_heads() == 0 ? size.heads : spec.kv_heads();
+  size.A = size.heads * HeadWidth(spec);
   const bool swiglu = spec.activation() == v1::TransformerSpec::SWIGLU;
   size.F = FeedForwardOf(spec);
   size.U = swiglu ? 2 * size.F : size.F;
   size.Q = (size.heads + 2 * size.kv_heads) * size.head_dim();
+  if (spec.query_key_norm() > v1::TransformerSpec::NONE) {
+    size.P = (size.heads + size.kv_heads) * size.head_dim();
+    size.normed = spec.query_key_norm() == v1::TransformerSpec::PER_HEAD ? size.head_dim() : size.A;
+  }
   size.V = spec.vocabulary() == 0 ? std::max<uint64_t>(1, data.vocabulary) : spec.vocabulary();
   if (const uint64_t multiple = spec.pad_vocabulary_to(); multiple > 1) {
     size.V = RoundUp(size.V, multiple);

@@ -33,6 +33,10 @@ struct TransformerSize {
   uint64_t Q = 0;
   uint64_t U = 0;
   uint64_t F = 0;
+  // Columns of queries and keys, if these are normalised, and those over which queries are
+  // together; otherwise 0.
+  uint64_t P = 0;
+  uint64_t normed = 0;
   // Rows of the embedding, padding included.
   uint64_t V = 0;
   uint64_t T = 0;

@@ -8,6 +8,7 @@
 #include "common/device/device.h"
 #include "common/device/device_fault.h"
 #include "common/kernels/device/device_attention.h"
+#include "common/kernels/device/device_head_norm.h"
 #include "common/kernels/device/device_norm.h"
 #include "common/plan/device/device_memory_layout.h"
 #include "worker/device/memory/device_memory_plan.h"
@@ -65,7 +66,7 @@ absl::Status CheckOptions(const DeviceOptions& options) {
                                                    " sequences: a device takes at most ",
                                                    kMostSequences, "; use smaller micro-batches"));
   }
-  if (shape.layers < 1 || shape.heads < 1 || shape.kv_heads < 1 || shape.width % shape.heads != 0 ||
+  if (shape.layers < 1 || shape.heads < 1 || shape.kv_heads < 1 || shape.head_dim() < 1 ||
       shape.heads % shape.kv_heads != 0 || shape.vocabulary < 1 || shape.feed_forward < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("no transformer has ", shape.layers, " layers, width ", shape.width, ", ",
@@ -74,8 +75,8 @@ absl::Status CheckOptions(const DeviceOptions& options) {
   }
   if (!DeviceAttentionTakes(HeadsOf(shape))) {
     return absl::InvalidArgumentError(
-        absl::StrCat("attention on a device takes heads of at most 256 elements; width ",
-                     shape.width, " over ", shape.heads, " heads makes ", shape.head_dim()));
+        absl::StrCat("attention on a device takes heads of at most 256 elements; these have ",
+                     shape.head_dim()));
   }
   return absl::OkStatus();
 }
@@ -89,6 +90,12 @@ absl::Status CheckSharedMemory(const DeviceOptions& options, const DevicePropert
     return absl::InvalidArgumentError(absl::StrCat("a norm of width ", shape.width, " needs ", norm,
                                                    " bytes of shared memory a block; ", device.name,
                                                    " has ", offered, "; use a narrower model"));
+  }
+  const int64_t normed = shape.HeadsOfNorm(shape.heads) * shape.head_dim();
+  if (const size_t bytes = normed > 0 ? DeviceHeadNormSharedBytes(normed) : 0; bytes > offered) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a norm of queries of ", normed, " columns needs ", bytes,
+        " bytes of shared memory a block; ", device.name, " has ", offered, "; use fewer heads"));
   }
   const AttentionShape heads = HeadsOf(shape);
   const size_t attention = DeviceAttentionSharedBytes(heads, options.compute.type);

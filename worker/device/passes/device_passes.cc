@@ -77,7 +77,7 @@ void DevicePasses::Stop() {
 absl::Status DevicePasses::UploadRotaryTable(const TransformerShape& shape) {
   if (memory_.rotary == nullptr) return stream_->Synchronize();
   std::vector<float> table(shape.context * shape.head_dim());
-  FillRotaryTable(shape.context, shape.head_dim(), shape.rotary_base, table.data());
+  FillRotaryTable(shape.context, shape.head_dim(), shape.rotary, table.data());
   stream_->CopyToDevice(memory_.rotary, table.data(), table.size() * sizeof(float));
   return stream_->Synchronize();
 }

@@ -19,7 +19,7 @@ namespace {
 std::vector<float> RotaryTableOf(const TransformerShape& shape) {
   if (shape.positions != TransformerShape::Positions::kRotary) return {};
   std::vector<float> table(shape.context * shape.head_dim());
-  FillRotaryTable(shape.context, shape.head_dim(), shape.rotary_base, table.data());
+  FillRotaryTable(shape.context, shape.head_dim(), shape.rotary, table.data());
   return table;
 }
 

@@ -52,9 +52,16 @@ struct ExpertWeights {
   const void* shared_gate = nullptr;  // [C]
 };
 
+// Of the norms of queries and of keys; null: none.
+struct QueryKeyWeights {
+  const float* queries = nullptr;
+  const float* keys = nullptr;
+};
+
 struct BlockWeights {
   NormWeights norm1;
   LinearWeights qkv;
+  QueryKeyWeights query_key;
   LinearWeights proj;
   NormWeights norm2;
   // In a block of experts, the shared expert's.
@@ -78,9 +85,15 @@ struct ExpertGradients {
   float* shared_gate = nullptr;
 };
 
+struct QueryKeyGradients {
+  float* queries = nullptr;
+  float* keys = nullptr;
+};
+
 struct BlockGradients {
   LayerGradients norm1;
   LayerGradients qkv;
+  QueryKeyGradients query_key;
   LayerGradients proj;
   LayerGradients norm2;
   LayerGradients up;

@@ -28,6 +28,7 @@ TransformerBlock::TransformerBlock(const TransformerShape& shape, int64_t layer,
       rotary_table_(rotary_table),
       norm1_(shape, layer == 0 ? "" : FeedForwardBranchName(layer - 1)),
       norm2_(shape, AttentionBranchName(layer)),
+      query_key_norm_(shape),
       dense_(shape, shape.feed_forward) {
   if (shape.expert_extents().IsExpertBlock(layer)) experts_.emplace(shape, layer);
 }
@@ -37,7 +38,7 @@ Linear TransformerBlock::Qkv(const ComputeContext& context) const {
 }
 
 Linear TransformerBlock::Proj(const ComputeContext& context) const {
-  return LinearOf(context, shape_.heads * shape_.head_dim(), shape_.width);
+  return LinearOf(context, shape_.attention_width(), shape_.width);
 }
 
 AttentionShape TransformerBlock::AttentionOf(const TokenRows& rows) const {
@@ -72,6 +73,7 @@ void TransformerBlock::ComputeQkv(const ComputeContext& context, const BlockWeig
                                   const BlockActivations& activations, void* block) const {
   LinearForward(context.ops, Qkv(context), weights.qkv,
                 AllRowsOf(context, shape_.width, activations.norm1_out, block), activations.qkv);
+  query_key_norm_.Forward(context, weights.query_key, activations.qkv, activations.unnormed);
   if (rotary_table_ == nullptr) return;
   context.ops.Rotary(RotaryOf(context.rows), context.type, rotary_table_, activations.qkv);
 }
@@ -202,6 +204,8 @@ void TransformerBlock::BackwardAttention(const ComputeContext& context,
   if (rotary_table_ != nullptr) {
     context.ops.RotaryBackward(RotaryOf(context.rows), context.type, rotary_table_, qkv_gradient);
   }
+  query_key_norm_.Backward(context, weights.query_key, activations.unnormed, qkv_gradient,
+                           gradients.query_key);
   const Linear qkv = Qkv(context);
   ColumnWeightsAtOnce(context, qkv, qkv_gradient, activations.norm1_out, arrays.scratch.gathered,
                       gradients.qkv);

@@ -9,6 +9,7 @@
 #include "worker/nn/transformer/compute_context.h"
 #include "worker/nn/transformer/dense_feed_forward.h"
 #include "worker/nn/transformer/expert_feed_forward.h"
+#include "worker/nn/transformer/query_key_norm.h"
 #include "worker/nn/transformer/residual_norm.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_shape.h"
@@ -92,6 +93,7 @@ class TransformerBlock {
   const float* const rotary_table_;
   const ResidualNorm norm1_;
   const ResidualNorm norm2_;
+  const QueryKeyNorm query_key_norm_;
   const DenseFeedForward dense_;
   // Const after construction; nothing in a block with a dense layer.
   absl::optional<ExpertFeedForward> experts_;

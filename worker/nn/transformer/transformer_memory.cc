@@ -9,12 +9,14 @@ ActivationRequest ActivationRequestOf(const TransformerShape& shape, DType type,
   ActivationRequest request;
   request.layers = shape.layers;
   request.C = shape.width;
-  request.A = shape.heads * shape.head_dim();
+  request.A = shape.attention_width();
   request.H = shape.heads;
   request.Q = shape.qkv_width();
   request.U = shape.up_width();
   request.F = shape.feed_forward;
   request.V = shape.vocabulary_rows();
+  request.P = shape.normed_columns();
+  request.normed = shape.HeadsOfNorm(shape.heads) * shape.head_dim();
   request.experts = shape.expert_extents();
   request.type = type;
   request.recompute = recompute;

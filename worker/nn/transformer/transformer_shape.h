@@ -7,6 +7,7 @@
 
 #include "common/compute/expert_extents.h"
 #include "common/kernels/moe/expert_arrays.h"
+#include "common/kernels/transformer/rotary_angles.h"
 
 namespace muster {
 
@@ -46,11 +47,14 @@ struct TransformerShape {
   enum class Positions { kLearned, kRotary };
   // kGelu: the tanh form.
   enum class Activation { kGelu, kSwiGlu };
+  // RMSNorms of queries and of keys, before positions are added: of each head by itself, with
+  // weights that heads share (Qwen 3), or of all heads together (OLMoE).
+  enum class QueryKeyNorm { kNone, kPerHead, kWholeWidth };
 
   int64_t layers = 0;
   int64_t width = 0;
   int64_t heads = 0;
-  // Columns of a head; 0: width / heads.
+  // Columns of a head; 0: width / heads. Together heads need not be as wide as the model.
   int64_t head_columns = 0;
   // Each is read by heads / kv_heads query heads.
   int64_t kv_heads = 0;
@@ -67,19 +71,33 @@ struct TransformerShape {
   // True if the head's weights are the embedding's.
   bool tied_head = true;
   bool biases = true;
+  // True if queries, keys and values have biases even without others.
+  bool attention_biases = false;
+  QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
   // The dropout after the embedding and at the end of each branch.
   float dropout = 0;
   // The dropout of attention's probabilities.
   float attention_dropout = 0;
-  float rotary_base = 10000;
+  RotaryAngles rotary;
   float norm_epsilon = 1e-5f;
   ExpertShape experts;
 
   int64_t head_dim() const { return head_columns > 0 ? head_columns : width / heads; }
   // Rows of the embedding and the head, and columns of the logits.
   int64_t vocabulary_rows() const { return std::max(vocabulary, padded_vocabulary); }
+  // Columns of all query heads together, and so of attention's result.
+  int64_t attention_width() const { return heads * head_dim(); }
   // Columns of one token's queries, keys and values.
   int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim(); }
+  // Columns of one token's queries and keys, if these are normalised; otherwise 0.
+  int64_t normed_columns() const {
+    return query_key_norm == QueryKeyNorm::kNone ? 0 : (heads + kv_heads) * head_dim();
+  }
+  // Heads that are normalised together, of so many of queries or of keys.
+  int64_t HeadsOfNorm(int64_t all) const {
+    if (query_key_norm == QueryKeyNorm::kNone) return 0;
+    return query_key_norm == QueryKeyNorm::kPerHead ? 1 : all;
+  }
   // Columns that the first matrix of a feed-forward part of so many gives.
   int64_t UpWidth(int64_t columns) const {
     return activation == Activation::kSwiGlu ? 2 * columns : columns;

@@ -30,13 +30,13 @@ class Builder {
 
   // A layer whose outputs tensor ranks divide by sections.
   LayerTensors ColumnLinear(const std::string& name, std::vector<Placement::Section> sections,
-                            int64_t cols, float deviation) {
+                            int64_t cols, float deviation, bool bias) {
     int64_t rows = 0;
     for (const Placement::Section& section : sections) rows += section.extent;
     const Placement placement = {Placement::Kind::kShard, 0, std::move(sections)};
     LayerTensors layer;
     layer.weight = Matrix(absl::StrCat(name, ".weight"), rows, cols, deviation, placement);
-    if (shape_.biases) layer.bias = Vector(absl::StrCat(name, ".bias"), rows, 0, placement);
+    if (bias) layer.bias = Vector(absl::StrCat(name, ".bias"), rows, 0, placement);
     return layer;
   }
 
@@ -69,6 +69,13 @@ class Builder {
     const int tensor = Vector(std::move(name), elements, 0, {});
     specs_[tensor].sign_rate = sign_rate;
     return tensor;
+  }
+
+  // Weights of a norm of so many columns of heads. Ranks have those that all heads share in common,
+  // and compute different heads.
+  int HeadNorm(const std::string& name, int64_t columns) {
+    return Vector(absl::StrCat(name, ".weight"), columns, 1,
+                  {Placement::Kind::kShard, 0, {{columns, 1}}});
   }
 
   LayerTensors Norm(const std::string& name) {
@@ -148,7 +155,7 @@ TransformerTensors MakeTransformerTensors(const TransformerShape& shape) {
   const int64_t F = shape.feed_forward;
   const int64_t V = shape.vocabulary_rows();
   const float residual_deviation = kDeviation / std::sqrt(2 * static_cast<float>(shape.layers));
-  const Placement::Section queries = {shape.heads * shape.head_dim(), shape.heads};
+  const Placement::Section queries = {shape.attention_width(), shape.heads};
   const Placement::Section keys = {shape.kv_heads * shape.head_dim(), shape.kv_heads};
   const Placement::Section hidden = {F, F};
   const Placement by_token = {Kind::kShard, 0, {{V, V}}};
@@ -166,7 +173,14 @@ TransformerTensors MakeTransformerTensors(const TransformerShape& shape) {
     const std::string name = absl::StrCat("block", l);
     BlockTensors block;
     block.norm1 = builder.Norm(name + ".norm1");
-    block.qkv = builder.ColumnLinear(name + ".qkv", {queries, keys, keys}, C, kDeviation);
+    block.qkv = builder.ColumnLinear(name + ".qkv", {queries, keys, keys}, C, kDeviation,
+                                     shape.biases || shape.attention_biases);
+    if (shape.query_key_norm != TransformerShape::QueryKeyNorm::kNone) {
+      block.query_norm =
+          builder.HeadNorm(name + ".query_norm", shape.HeadsOfNorm(shape.heads) * shape.head_dim());
+      block.key_norm = builder.HeadNorm(name + ".key_norm",
+                                        shape.HeadsOfNorm(shape.kv_heads) * shape.head_dim());
+    }
     block.proj = builder.RowLinear(name + ".proj", C, queries, residual_deviation);
     block.norm2 = builder.Norm(name + ".norm2");
     if (extents.IsExpertBlock(l)) {
@@ -175,7 +189,7 @@ TransformerTensors MakeTransformerTensors(const TransformerShape& shape) {
       block.up = builder.ColumnLinear(
           name + ".up",
           gated ? std::vector<Placement::Section>{hidden, hidden} : std::vector{hidden}, C,
-          kDeviation);
+          kDeviation, shape.biases);
       block.down = builder.RowLinear(name + ".down", C, hidden, residual_deviation);
     }
     tensors.blocks.push_back(block);

@@ -23,6 +23,9 @@ struct LayerTensors {
 struct BlockTensors {
   LayerTensors norm1;  // norm1.weight [C], norm1.bias
   LayerTensors qkv;    // qkv.weight [(H + 2 K) D, C]: rows of queries, then keys, then values
+  // With norms of queries and keys: query_norm.weight and key_norm.weight, [D] or [H D] and [K D].
+  int query_norm = kNoTensor;
+  int key_norm = kNoTensor;
   LayerTensors proj;   // proj.weight [C, H D]
   LayerTensors norm2;  // norm2.weight [C], norm2.bias
   // up.weight [F, C]; SwiGLU: [2 F, C], rows of the gate first. In a block of experts these are
@@ -54,7 +57,8 @@ struct BlockTensors {
 //
 // Tensor ranks divide queries, keys and values by heads, gate and up each by rows, proj and down by
 // columns, embedding and head by rows. Norms are replicated, and so is what belongs to experts, of
-// whose tokens each rank has its own; biases of proj and down, and positions, are the first rank's.
+// whose tokens each rank has its own; norms of heads are common to ranks, of whose heads each has
+// its own; biases of proj and down, and positions, are the first rank's.
 struct TransformerTensors {
   std::vector<TensorSpec> specs;
   int embedding = kNoTensor;  // embedding.weight [V, C]

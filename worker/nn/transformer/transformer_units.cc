@@ -72,6 +72,8 @@ BlockGradients TransformerUnits::BlockGradientsOf(const ComputeContext& context,
   const BlockTensors& tensors = tensors_.blocks[unit - 1];
   return {.norm1 = GradientOf(context, tensors.norm1, gradients),
           .qkv = GradientOf(context, tensors.qkv, gradients),
+          .query_key = {ValuesOf(context, tensors.query_norm, gradients),
+                        ValuesOf(context, tensors.key_norm, gradients)},
           .proj = GradientOf(context, tensors.proj, gradients),
           .norm2 = GradientOf(context, tensors.norm2, gradients),
           .up = GradientOf(context, tensors.up, gradients),
@@ -87,6 +89,8 @@ BlockWeights TransformerUnits::BlockWeightsOf(const TransformerPass& pass, int u
   const BlockTensors& tensors = tensors_.blocks[unit - 1];
   return {.norm1 = NormOf(pass, tensors.norm1),
           .qkv = LinearOf(pass, tensors.qkv),
+          .query_key = {ValuesOf(pass.context, tensors.query_norm, pass.parameters.values),
+                        ValuesOf(pass.context, tensors.key_norm, pass.parameters.values)},
           .proj = LinearOf(pass, tensors.proj),
           .norm2 = NormOf(pass, tensors.norm2),
           .up = LinearOf(pass, tensors.up),
