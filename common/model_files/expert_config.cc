@@ -167,9 +167,13 @@ void WriteExperts(Family family, const Spec& spec, Json& json) {
     return;
   }
   json["num_experts"] = moe.experts();
-  json["moe_intermediate_size"] = moe.expert_width();
-  json["shared_expert_intermediate_size"] = moe.shared_width();
   json["norm_topk_prob"] = moe.normalize();
+  if (family == Family::kOlmoe) {
+    json["intermediate_size"] = moe.expert_width();
+    return;
+  }
+  json["moe_intermediate_size"] = moe.expert_width();
+  if (family == Family::kQwen2Moe) json["shared_expert_intermediate_size"] = moe.shared_width();
   json["decoder_sparse_step"] = 1;
   json["mlp_only_layers"] =
       std::vector<uint32_t>(moe.dense_layers().begin(), moe.dense_layers().end());

@@ -139,6 +139,7 @@ absl::Status CheckSizes(const v1::TransformerSpec& spec) {
   MUSTER_RETURN_IF_ERROR(check("width", spec.width(), kMaxWidth));
   MUSTER_RETURN_IF_ERROR(check("heads", spec.heads(), spec.width()));
   MUSTER_RETURN_IF_ERROR(check("kv_heads", spec.kv_heads(), spec.heads()));
+  MUSTER_RETURN_IF_ERROR(check("head_width", spec.head_width(), kMaxHeadDim));
   MUSTER_RETURN_IF_ERROR(check("feed_forward", spec.feed_forward(), kMaxFeedForward));
   MUSTER_RETURN_IF_ERROR(check("vocabulary", spec.vocabulary(), kMaxVocabulary));
   MUSTER_RETURN_IF_ERROR(check("context", spec.context(), kMaxContext));

@@ -29,7 +29,8 @@ using ::testing::HasSubstr;
 using Spec = v1::TransformerSpec;
 
 TEST(ModelFolderTest, WhatIsWrittenIsReadBack) {
-  for (const Spec& spec : {SmallGpt2(), SmallLlama(), SmallMixtral(), SmallQwen2Moe()}) {
+  for (const Spec& spec : {SmallGpt2(), SmallLlama(), SmallQwen2(), SmallQwen3(), SmallMixtral(),
+                           SmallQwen2Moe(), SmallQwen3Moe(), SmallOlmoe()}) {
     const TempFolder temp;
     const std::string folder = temp.path() + "/made/here";
     const TestWeights weights(spec);
@@ -302,7 +303,8 @@ TEST(ModelFolderTest, RandomDamageToShapesIsRefused) {
   };
   int refused = 0;
   for (int round = 0; round < 400; ++round) {
-    const Spec specs[] = {SmallGpt2(), SmallLlama(), SmallMixtral(), SmallQwen2Moe()};
+    const Spec specs[] = {SmallGpt2(),    SmallLlama(),    SmallQwen2(),    SmallQwen3(),
+                          SmallMixtral(), SmallQwen2Moe(), SmallQwen3Moe(), SmallOlmoe()};
     TestWeights weights(specs[round % std::size(specs)]);
     Spec& spec = weights.spec_to_spoil();
     std::vector<MusterTensor>& tensors = weights.tensors_to_spoil();

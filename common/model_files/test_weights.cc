@@ -54,6 +54,34 @@ Spec SmallQwen2Moe() {
   return spec;
 }
 
+Spec SmallQwen2() {
+  Spec spec = SmallLlama();
+  spec.set_head_width(3);
+  spec.set_attention_biases(true);
+  return spec;
+}
+
+Spec SmallQwen3() {
+  Spec spec = SmallLlama();
+  spec.set_head_width(6);
+  spec.set_query_key_norm(Spec::PER_HEAD);
+  return spec;
+}
+
+Spec SmallQwen3Moe() {
+  Spec spec = SmallMixtral();
+  spec.set_query_key_norm(Spec::PER_HEAD);
+  spec.mutable_moe()->set_expert_width(5);
+  return spec;
+}
+
+Spec SmallOlmoe() {
+  Spec spec = SmallMixtral();
+  spec.set_query_key_norm(Spec::WHOLE_WIDTH);
+  spec.mutable_moe()->set_normalize(false);
+  return spec;
+}
+
 TestWeights::TestWeights(Spec spec) : spec_(std::move(spec)) {
   const HuggingFaceFamily family = *FamilyOf(spec_);
   tensors_ = MusterTensors(HuggingFaceTensors(family, spec_));

@@ -20,6 +20,11 @@ v1::TransformerSpec SmallLlama();
 v1::TransformerSpec SmallMixtral();
 // Has a dense layer among those with experts, and a shared expert.
 v1::TransformerSpec SmallQwen2Moe();
+// Have heads that are narrower and wider together than the model.
+v1::TransformerSpec SmallQwen2();
+v1::TransformerSpec SmallQwen3();
+v1::TransformerSpec SmallQwen3Moe();
+v1::TransformerSpec SmallOlmoe();
 
 // Weights in memory, each with a different value.
 class TestWeights final : public Weights {

@@ -1,7 +1,6 @@
 #include "common/model_files/transformer_config.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -14,6 +13,8 @@
 #include "common/files/parse_json.h"
 #include "common/model_files/config_fields.h"
 #include "common/model_files/expert_config.h"
+#include "common/model_files/rotary_config.h"
+#include "common/model_files/shortest.h"
 #include "common/text/dump_json.h"
 #include "proto/job.pb.h"
 
@@ -22,15 +23,6 @@ namespace {
 
 using Json = nlohmann::json;
 using Spec = v1::TransformerSpec;
-
-// The shortest decimal number that is this one in f32: 1e-05 rather than 9.999999747378752e-06.
-double Shortest(float value) {
-  char text[32];
-  const std::to_chars_result end = std::to_chars(text, text + sizeof(text), value);
-  double number = 0;
-  std::from_chars(text, end.ptr, number);
-  return number;
-}
 
 using Family = HuggingFaceFamily;
 
@@ -45,6 +37,8 @@ struct ModelType {
   // 0: none.
   uint32_t window = 0;
   bool window_used = true;
+  // 0: heads share out the width.
+  uint32_t head_width = 0;
 };
 
 constexpr ModelType kTypes[] = {
@@ -52,6 +46,8 @@ constexpr ModelType kTypes[] = {
     {"llama", Family::kLlama},
     {"mistral", Family::kLlama, 8, 10000, 1e-6f, 4096},
     {"mixtral", Family::kMixtral, 8, 1e6f, 1e-5f},
+    {"qwen2", Family::kQwen2, 32, 10000, 1e-6f, 4096, false},
+    {"qwen3", Family::kQwen3, 32, 10000, 1e-6f, 4096, false, 128},
     {"qwen2_moe", Family::kQwen2Moe, 16, 10000, 1e-6f, 4096, false},
     {"qwen3_moe", Family::kQwen3Moe, 4, 10000, 1e-6f, 4096, false},
     {"olmoe", Family::kOlmoe, 0, 10000, 1e-5f},
@@ -60,9 +56,9 @@ constexpr ModelType kTypes[] = {
 
 // What can be imported, for errors.
 constexpr char kInstead[] =
-    "what can be imported: GPT-2's shape, and Llama's without biases and scaled angles (Llama 2 "
-    "and 3.0, TinyLlama, SmolLM, Mistral without a sliding window), also with experts (Mixtral, "
-    "Qwen2-MoE without biases)";
+    "what can be imported: GPT-2's shape, and Llama's (Llama 2 and 3, TinyLlama, SmolLM, Qwen 2 "
+    "and 3, Mistral without a sliding window), also with experts (Mixtral, Qwen2-MoE, Qwen3-MoE, "
+    "OLMoE)";
 
 // Why models of other types, which people try first, are none of these.
 constexpr std::pair<const char*, const char*> kOtherTypes[] = {
@@ -77,8 +73,7 @@ constexpr std::pair<const char*, const char*> kOtherTypes[] = {
     {"mpt", "its positions are slopes of attention (ALiBi)"},
     {"opt", "its activation is ReLU"},
     {"phi", "its attention and feed-forward part lie side by side, with biases"},
-    {"qwen2", "its queries, keys and values have biases"},
-    {"qwen3", "its queries and keys are normalized"},
+    {"qwen2_vl", "it also reads pictures, whose positions are of three dimensions"},
 };
 
 // Keys of any model that change nothing that it computes of tokens: where it comes from, its
@@ -172,35 +167,6 @@ void ReadGpt2(ConfigFields& fields, Spec& spec) {
                  "summary_type", "summary_use_proj"});
 }
 
-// Reads the base of the rotary angles, which newer files keep in an object with how to scale them.
-void ReadRotary(ConfigFields& fields, float left_out, Spec& spec) {
-  constexpr char kScaled[] =
-      "angles are not scaled here; models without that are understood, as Llama 2 and 3.0, "
-      "TinyLlama and SmolLM";
-  spec.set_rotary_base(fields.Positive("rope_theta", left_out));
-  const Json& scaling = fields.Get("rope_scaling");
-  if (scaling != Json({{"type", "default"}}) && scaling != Json({{"rope_type", "default"}})) {
-    fields.Expect("rope_scaling", nullptr, kScaled);
-  }
-  fields.Expect("partial_rotary_factor", 1, kInstead);
-  // How pairs of elements lie; both families' files have their halves one after the other.
-  fields.Expect("rope_interleaved", false, kInstead);
-  const Json& rotary = fields.Get("rope_parameters");
-  if (rotary.is_null()) return;
-  if (!rotary.is_object()) return fields.Refuse("rope_parameters", "expected an object");
-  for (const auto& item : rotary.items()) {
-    const bool harmless = item.value().is_null() ||
-                          (item.key() == "rope_type" && item.value() == Json("default")) ||
-                          (item.key() == "partial_rotary_factor" && item.value() == Json(1));
-    if (item.key() == "rope_theta" && item.value().is_number() && item.value().get<double>() > 0) {
-      spec.set_rotary_base(item.value().get<float>());
-    } else if (!harmless) {
-      fields.Refuse("rope_parameters",
-                    absl::StrCat("of these, ", item.key(), " is not understood: ", kScaled));
-    }
-  }
-}
-
 // Refuses attention within a window, unless the context is no longer than that.
 void ReadWindow(ConfigFields& fields, uint32_t context, const ModelType& type) {
   const uint32_t left_out = type.window;
@@ -221,27 +187,24 @@ void ReadWindow(ConfigFields& fields, uint32_t context, const ModelType& type) {
                              "same, and so they are where it is null"));
 }
 
-// Refuses attention that is not Llama's.
-void ReadAttention(Family family, ConfigFields& fields) {
-  if (family == Family::kQwen2Moe && fields.Flag("qkv_bias", true)) {
-    fields.Refuse("qkv_bias", absl::StrCat(fields.Has("qkv_bias") ? "" : "left out it means true; ",
-                                           "biases of queries, keys and values are not understood; "
-                                           "models whose file says false are"));
-  } else if (family == Family::kQwen3Moe) {
-    fields.Refuse("model_type",
-                  "it normalizes the queries and keys of each head, which is not "
-                  "understood");
-  } else if (family == Family::kOlmoe) {
-    fields.Refuse("model_type",
-                  "it normalizes queries and keys over the model's width, which is "
-                  "not understood");
-  } else if (family == Family::kDeepseekV3) {
+// Reads what the families do otherwise in attention.
+void ReadAttention(Family family, ConfigFields& fields, Spec& spec) {
+  if (family == Family::kDeepseekV3) {
     fields.Refuse("model_type",
                   "its queries, keys and values are made of compressed ones "
                   "(multi-head latent attention), which is not understood");
   }
+  spec.set_attention_biases(family == Family::kQwen2 ||
+                            (family == Family::kQwen2Moe && fields.Flag("qkv_bias", true)));
+  if (family == Family::kQwen3 || family == Family::kQwen3Moe) {
+    spec.set_query_key_norm(Spec::PER_HEAD);
+  } else if (family == Family::kOlmoe) {
+    spec.set_query_key_norm(Spec::WHOLE_WIDTH);
+  }
   fields.Expect("attention_bias", false, kInstead);
   fields.Expect("clip_qkv", nullptr, kInstead);
+  // Positions of pictures and films.
+  fields.Expect("use_mrope", false, kInstead);
 }
 
 // Refuses models for another task, or of code of their own.
@@ -252,6 +215,10 @@ void ReadArchitectures(Family family, ConfigFields& fields) {
     case Family::kLlama:
       return ReadArchitectures(
           fields, {"LlamaForCausalLM", "LlamaModel", "MistralForCausalLM", "MistralModel"});
+    case Family::kQwen2:
+      return ReadArchitectures(fields, {"Qwen2ForCausalLM", "Qwen2Model"});
+    case Family::kQwen3:
+      return ReadArchitectures(fields, {"Qwen3ForCausalLM", "Qwen3Model"});
     case Family::kMixtral:
       return ReadArchitectures(fields, {"MixtralForCausalLM", "MixtralModel"});
     case Family::kQwen2Moe:
@@ -287,12 +254,15 @@ void ReadLlama(const ModelType& type, ConfigFields& fields, Spec& spec) {
   // One function by two names.
   fields.ExpectOneOf("hidden_act", {"silu", "swish"}, kInstead);
   fields.Expect("mlp_bias", false, kInstead);
-  if (fields.status().ok() && spec.width() % spec.heads() == 0) {
-    fields.Expect("head_dim", spec.width() / spec.heads(), "heads share out the width here");
+  if (type.family == Family::kOlmoe) {
+    // It has no such key: heads share out the width.
+    fields.Expect("head_dim", spec.width() / spec.heads());
+  } else if (type.head_width > 0 || !fields.Get("head_dim").is_null()) {
+    spec.set_head_width(fields.Count("head_dim", kMaxHeadDim, type.head_width));
   }
   // Products in pretraining_tp pieces give the same; the others repeat what is known.
   fields.Ignore({"is_llama_config", "max_sequence_length", "pretraining_tp"});
-  if (type.family != Family::kLlama) ReadExperts(type.family, fields, spec);
+  if (HasExperts(type.family)) ReadExperts(type.family, fields, spec);
 }
 
 void RefuseType(const Json& type, ConfigFields& fields) {
@@ -300,31 +270,59 @@ void RefuseType(const Json& type, ConfigFields& fields) {
     if (type == Json(name))
       return fields.Refuse("model_type", absl::StrCat(reason, "; ", kInstead));
   }
-  fields.Refuse("model_type", absl::StrCat("only \"gpt2\", \"llama\", \"mistral\", \"mixtral\" and "
-                                           "\"qwen2_moe\" are understood; ",
-                                           kInstead));
+  fields.Refuse("model_type",
+                absl::StrCat("only \"gpt2\", \"llama\", \"mistral\", \"qwen2\", \"qwen3\", "
+                             "\"mixtral\", \"qwen2_moe\", \"qwen3_moe\" and "
+                             "\"olmoe\" are understood; ",
+                             kInstead));
 }
 
 // Adds what tells Llama and the families like it apart.
 void WriteFamily(Family family, const Spec& spec, Json& json) {
-  if (family == Family::kLlama) {
-    json["architectures"] = {"LlamaForCausalLM"};
-    json["model_type"] = "llama";
-    json["attention_bias"] = false;
-    json["mlp_bias"] = false;
-    return;
+  const auto name = [&json](const char* architecture, const char* model_type) {
+    json["architectures"] = {architecture};
+    json["model_type"] = model_type;
+  };
+  switch (family) {
+    case Family::kLlama:
+      name("LlamaForCausalLM", "llama");
+      json["attention_bias"] = false;
+      json["mlp_bias"] = false;
+      break;
+    case Family::kQwen2:
+      name("Qwen2ForCausalLM", "qwen2");
+      json["use_sliding_window"] = false;
+      break;
+    case Family::kQwen3:
+      name("Qwen3ForCausalLM", "qwen3");
+      json["attention_bias"] = false;
+      json["use_sliding_window"] = false;
+      break;
+    case Family::kMixtral:
+      name("MixtralForCausalLM", "mixtral");
+      json["sliding_window"] = nullptr;
+      break;
+    case Family::kQwen2Moe:
+      name("Qwen2MoeForCausalLM", "qwen2_moe");
+      json["qkv_bias"] = spec.attention_biases();
+      json["use_sliding_window"] = false;
+      break;
+    case Family::kQwen3Moe:
+      name("Qwen3MoeForCausalLM", "qwen3_moe");
+      json["attention_bias"] = false;
+      json["use_sliding_window"] = false;
+      break;
+    case Family::kOlmoe:
+      name("OlmoeForCausalLM", "olmoe");
+      json["attention_bias"] = false;
+      json["clip_qkv"] = nullptr;
+      break;
+    // Written elsewhere, and not at all.
+    case Family::kGpt2:
+    case Family::kDeepseekV3:
+      break;
   }
-  if (family == Family::kMixtral) {
-    json["architectures"] = {"MixtralForCausalLM"};
-    json["model_type"] = "mixtral";
-    json["sliding_window"] = nullptr;
-  } else {
-    json["architectures"] = {"Qwen2MoeForCausalLM"};
-    json["model_type"] = "qwen2_moe";
-    json["qkv_bias"] = false;
-    json["use_sliding_window"] = false;
-  }
-  WriteExperts(family, spec, json);
+  if (HasExperts(family)) WriteExperts(family, spec, json);
 }
 
 }  // namespace
@@ -356,10 +354,11 @@ std::string WriteTransformerConfig(HuggingFaceFamily family, const Spec& spec,
             {"max_position_embeddings", spec.context()},
             {"hidden_act", "silu"},
             {"rms_norm_eps", Shortest(spec.norm_epsilon())},
-            {"rope_theta", Shortest(spec.rotary_base())},
-            {"rope_scaling", nullptr},
             {"attention_dropout", Shortest(spec.attention_dropout())},
             {"initializer_range", 0.02}};
+    // Left out it would mean another width in some families.
+    if (family != HuggingFaceFamily::kOlmoe) json["head_dim"] = spec.head_width();
+    WriteRotary(spec, json);
     WriteFamily(family, spec, json);
   }
   json["vocab_size"] = spec.vocabulary();
@@ -389,7 +388,7 @@ absl::Status ParseTransformerConfig(absl::string_view text, const std::string& o
     return fields.status();
   }
   // First, so that nobody mends the rest of a file in vain.
-  if (type->family != Family::kGpt2) ReadAttention(type->family, fields);
+  if (type->family != Family::kGpt2) ReadAttention(type->family, fields, spec);
   ReadCommon(fields);
   ReadArchitectures(type->family, fields);
   if (type->family == Family::kGpt2) {
@@ -399,8 +398,10 @@ absl::Status ParseTransformerConfig(absl::string_view text, const std::string& o
   }
   fields.RefuseOthers();
   MUSTER_RETURN_IF_ERROR(fields.status());
+  const bool heads_share_out = spec.head_width() == 0;
   FillTransformerDefaults(spec.vocabulary(), spec);
-  if (spec.width() % spec.heads() != 0 || spec.heads() % spec.kv_heads() != 0) {
+  if ((heads_share_out && spec.width() % spec.heads() != 0) ||
+      spec.heads() % spec.kv_heads() != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         origin, ": a width of ", spec.width(), " with ", spec.heads(), " heads and ",
         spec.kv_heads(),

@@ -1,10 +1,12 @@
 #include "common/model_files/transformer_layout.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/job/head_width.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -128,13 +130,14 @@ void AddExperts(HuggingFaceFamily family, ExpertFiles files, const Spec& spec,
   }
 }
 
-// The tensors of Llama, and of families that differ from it in their feed-forward parts.
+// The tensors of Llama and of families like it.
 std::vector<HuggingFaceTensor> LlamaTensors(HuggingFaceFamily family, ExpertFiles files,
                                             const Spec& spec) {
   const int64_t C = spec.width();
   const int64_t F = spec.feed_forward();
   const int64_t V = spec.vocabulary();
-  const int64_t kv = C / spec.heads() * spec.kv_heads();
+  const int64_t A = int64_t{spec.heads()} * spec.head_width();
+  const int64_t kv = int64_t{spec.kv_heads()} * spec.head_width();
   const std::vector<bool> with_experts = LayersWithExperts(spec);
   Layout layout;
   layout.Add(kLlamaEmbedding, {V, C}, "embedding.weight");
@@ -142,10 +145,22 @@ std::vector<HuggingFaceTensor> LlamaTensors(HuggingFaceFamily family, ExpertFile
     const std::string name = absl::StrCat("model.layers.", l, ".");
     const std::string muster = absl::StrCat("block", l, ".");
     layout.Add(name + "input_layernorm.weight", {C}, muster + "norm1.weight");
-    layout.AddRows(name + "self_attn.q_proj.weight", {C, C}, muster + "qkv.weight", 0);
-    layout.AddRows(name + "self_attn.k_proj.weight", {kv, C}, muster + "qkv.weight", C);
-    layout.AddRows(name + "self_attn.v_proj.weight", {kv, C}, muster + "qkv.weight", C + kv);
-    layout.Add(name + "self_attn.o_proj.weight", {C, C}, muster + "proj.weight");
+    layout.AddRows(name + "self_attn.q_proj.weight", {A, C}, muster + "qkv.weight", 0);
+    layout.AddRows(name + "self_attn.k_proj.weight", {kv, C}, muster + "qkv.weight", A);
+    layout.AddRows(name + "self_attn.v_proj.weight", {kv, C}, muster + "qkv.weight", A + kv);
+    if (spec.attention_biases()) {
+      layout.AddRows(name + "self_attn.q_proj.bias", {A}, muster + "qkv.bias", 0);
+      layout.AddRows(name + "self_attn.k_proj.bias", {kv}, muster + "qkv.bias", A);
+      layout.AddRows(name + "self_attn.v_proj.bias", {kv}, muster + "qkv.bias", A + kv);
+    }
+    if (spec.query_key_norm() != Spec::NONE) {
+      const bool per_head = spec.query_key_norm() == Spec::PER_HEAD;
+      const int64_t D = spec.head_width();
+      layout.Add(name + "self_attn.q_norm.weight", {per_head ? D : A},
+                 muster + "query_norm.weight");
+      layout.Add(name + "self_attn.k_norm.weight", {per_head ? D : kv}, muster + "key_norm.weight");
+    }
+    layout.Add(name + "self_attn.o_proj.weight", {C, A}, muster + "proj.weight");
     layout.Add(name + "post_attention_layernorm.weight", {C}, muster + "norm2.weight");
     if (with_experts[l]) {
       AddExperts(family, files, spec, name, muster, layout);
@@ -178,7 +193,16 @@ class Differences {
   std::vector<std::string> all_;
 };
 
-// Returns how a transformer differs from Llama, apart from experts.
+// Adds how a transformer differs from one with Llama's attention, such as GPT-2's or Mixtral's.
+void AddAttention(const Spec& spec, Differences& family) {
+  family.Flag("attention_biases", spec.attention_biases(), false);
+  family.Field("query_key_norm", Spec::QueryKeyNorm_Name(spec.query_key_norm()), "NONE");
+}
+
+// Returns the width of heads that share out the model's. Specifications need not be valid.
+uint32_t SharedWidth(const Spec& spec) { return spec.width() / std::max(1u, spec.heads()); }
+
+// Returns how a transformer differs from Llama, apart from attention and experts.
 Differences FromLlama(const Spec& spec) {
   Differences llama;
   llama.Field("norm", Spec::Norm_Name(spec.norm()), "RMS_NORM");
@@ -188,22 +212,51 @@ Differences FromLlama(const Spec& spec) {
   return llama;
 }
 
+// Returns how a transformer with experts differs from what all families have.
+Differences FromAllWithExperts(const Spec& spec) {
+  const v1::MoeSpec& moe = spec.moe();
+  Differences all = FromLlama(spec);
+  all.Field("moe.scores", v1::MoeSpec::Scores_Name(moe.scores()), "SOFTMAX");
+  all.Flag("moe.selection_bias", moe.selection_bias(), false);
+  all.Field("moe.scaling", absl::StrCat(moe.scaling()), "1");
+  // One group is none.
+  all.Field("moe.groups", absl::StrCat(moe.groups() == 1 ? 0 : moe.groups()), "0");
+  return all;
+}
+
+void AddDenseLayers(const v1::MoeSpec& moe, Differences& family) {
+  family.Field("moe.dense_layers",
+               moe.dense_layers().empty() ? "none" : absl::StrJoin(moe.dense_layers(), " and "),
+               "none");
+}
+
+// Returns the family of a transformer with experts and norms of queries and keys.
+absl::StatusOr<HuggingFaceFamily> NormedExpertFamilyOf(const Spec& spec) {
+  const bool per_head = spec.query_key_norm() == Spec::PER_HEAD;
+  Differences family = FromAllWithExperts(spec);
+  family.Flag("attention_biases", spec.attention_biases(), false);
+  family.Field("moe.shared_width", absl::StrCat(spec.moe().shared_width()), "0");
+  if (!per_head) {
+    AddDenseLayers(spec.moe(), family);
+    family.Field("head_width", absl::StrCat(spec.head_width()), absl::StrCat(SharedWidth(spec)));
+  }
+  if (family.empty()) return per_head ? HuggingFaceFamily::kQwen3Moe : HuggingFaceFamily::kOlmoe;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Hugging Face's layout is known for transformers with experts and ",
+      Spec::QueryKeyNorm_Name(spec.query_key_norm()), " norms of queries and keys of ",
+      per_head ? "Qwen3-MoE" : "OLMoE", "'s shape; this one differs from it by ", family.Text()));
+}
+
 // Returns the family of a transformer with experts.
 absl::StatusOr<HuggingFaceFamily> ExpertFamilyOf(const Spec& spec) {
+  if (spec.query_key_norm() != Spec::NONE) return NormedExpertFamilyOf(spec);
   const v1::MoeSpec& moe = spec.moe();
-  // Both families route so.
-  Differences mixtral = FromLlama(spec);
-  mixtral.Field("moe.scores", v1::MoeSpec::Scores_Name(moe.scores()), "SOFTMAX");
-  mixtral.Flag("moe.selection_bias", moe.selection_bias(), false);
-  mixtral.Field("moe.scaling", absl::StrCat(moe.scaling()), "1");
-  // One group is none.
-  mixtral.Field("moe.groups", absl::StrCat(moe.groups() == 1 ? 0 : moe.groups()), "0");
+  Differences mixtral = FromAllWithExperts(spec);
   Differences qwen2 = mixtral;
+  AddAttention(spec, mixtral);
   mixtral.Flag("moe.normalize", moe.normalize(), true);
   mixtral.Field("moe.shared_width", absl::StrCat(moe.shared_width()), "0");
-  mixtral.Field("moe.dense_layers",
-                moe.dense_layers().empty() ? "none" : absl::StrJoin(moe.dense_layers(), " and "),
-                "none");
+  AddDenseLayers(moe, mixtral);
   qwen2.Field("moe.shared_width", moe.shared_width() == 0 ? "0" : "more", "more");
   qwen2.Flag("moe.shared_gate", moe.shared_gate(), true);
   if (mixtral.empty()) return HuggingFaceFamily::kMixtral;
@@ -212,6 +265,17 @@ absl::StatusOr<HuggingFaceFamily> ExpertFamilyOf(const Spec& spec) {
       "Hugging Face's layout is known for transformers with experts of Mixtral's and of "
       "Qwen2-MoE's shape; this one differs from Mixtral's by ",
       mixtral.Text(), "; from Qwen2-MoE's by ", qwen2.Text()));
+}
+
+// The attention factor is left out in files, too.
+void FillScaling(v1::RotaryScaling& scaling) {
+  if (scaling.type() == v1::RotaryScaling::LLAMA3) {
+    if (scaling.low_factor() == 0) scaling.set_low_factor(1);
+    if (scaling.high_factor() == 0) scaling.set_high_factor(4);
+  } else if (scaling.type() == v1::RotaryScaling::YARN) {
+    if (scaling.beta_fast() == 0) scaling.set_beta_fast(32);
+    if (scaling.beta_slow() == 0) scaling.set_beta_slow(1);
+  }
 }
 
 }  // namespace
@@ -229,7 +293,14 @@ void FillTransformerDefaults(int64_t vocabulary, Spec& spec) {
                                     (3 * kFeedForwardMultiple) * kFeedForwardMultiple
                               : 4 * C);
   }
+  if (spec.head_width() == 0) spec.set_head_width(HeadWidth(spec));
+  // Other biases are those of queries, keys and values, too.
+  if (!spec.no_biases()) spec.set_attention_biases(false);
+  if (spec.query_key_norm() == Spec::QUERY_KEY_NORM_UNSPECIFIED) {
+    spec.set_query_key_norm(Spec::NONE);
+  }
   if (spec.rotary_base() == 0) spec.set_rotary_base(10000);
+  if (spec.has_rotary_scaling()) FillScaling(*spec.mutable_rotary_scaling());
   if (spec.norm_epsilon() == 0) spec.set_norm_epsilon(1e-5f);
   if (!spec.has_moe()) return;
   v1::MoeSpec& moe = *spec.mutable_moe();
@@ -250,13 +321,45 @@ absl::StatusOr<HuggingFaceFamily> FamilyOf(const Spec& spec) {
   if (spec.kv_heads() != spec.heads()) {
     gpt2.Field("kv_heads", absl::StrCat(spec.kv_heads()), "as many as heads");
   }
-  const Differences llama = FromLlama(spec);
+  gpt2.Field("head_width", absl::StrCat(spec.head_width()), absl::StrCat(SharedWidth(spec)));
+  AddAttention(spec, gpt2);
   if (gpt2.empty()) return HuggingFaceFamily::kGpt2;
-  if (llama.empty()) return HuggingFaceFamily::kLlama;
+  // The family with this attention.
+  Differences other = FromLlama(spec);
+  HuggingFaceFamily family = HuggingFaceFamily::kLlama;
+  absl::string_view name = "Llama";
+  if (spec.query_key_norm() == Spec::PER_HEAD) {
+    family = HuggingFaceFamily::kQwen3;
+    name = "Qwen 3";
+    other.Flag("attention_biases", spec.attention_biases(), false);
+  } else if (spec.query_key_norm() == Spec::NONE && spec.attention_biases()) {
+    family = HuggingFaceFamily::kQwen2;
+    name = "Qwen 2";
+  } else {
+    AddAttention(spec, other);
+  }
+  if (other.empty()) return family;
   return absl::InvalidArgumentError(
-      absl::StrCat("Hugging Face's layout is known for transformers of GPT-2's and of Llama's "
-                   "shape; this one differs from GPT-2's by ",
-                   gpt2.Text(), "; from Llama's by ", llama.Text()));
+      absl::StrCat("Hugging Face's layout is known for transformers of GPT-2's and of ", name,
+                   "'s shape; this one differs from GPT-2's by ", gpt2.Text(), "; from ", name,
+                   "'s by ", other.Text()));
+}
+
+bool HasExperts(HuggingFaceFamily family) {
+  switch (family) {
+    case HuggingFaceFamily::kGpt2:
+    case HuggingFaceFamily::kLlama:
+    case HuggingFaceFamily::kQwen2:
+    case HuggingFaceFamily::kQwen3:
+      return false;
+    case HuggingFaceFamily::kMixtral:
+    case HuggingFaceFamily::kQwen2Moe:
+    case HuggingFaceFamily::kQwen3Moe:
+    case HuggingFaceFamily::kOlmoe:
+    case HuggingFaceFamily::kDeepseekV3:
+      break;
+  }
+  return true;
 }
 
 std::vector<bool> LayersWithExperts(const Spec& spec) {

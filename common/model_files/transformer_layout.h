@@ -19,11 +19,14 @@ class TransformerSpec;
 // in Llama's files, [in, out] in GPT-2's (its Conv1D). Queries, keys and values are one matrix in
 // Muster and in GPT-2's files, three in Llama's. SwiGLU's gate and up are one matrix in Muster and
 // two in Llama's files. Both pair rotary elements i and i + head width / 2. The other families are
-// Llama's but for their feed-forward parts, which are experts, or experts and dense ones.
+// Llama's but for biases of queries, keys and values (Qwen 2), norms of queries and keys (Qwen 3,
+// OLMoE), and feed-forward parts which are experts, or experts and dense ones.
 
 enum class HuggingFaceFamily {
   kGpt2,
   kLlama,
+  kQwen2,
+  kQwen3,
   kMixtral,
   kQwen2Moe,
   kQwen3Moe,
@@ -61,11 +64,13 @@ struct MusterTensor {
 // vocabulary if it names none. Layouts and configurations require specifications that were filled.
 void FillTransformerDefaults(int64_t vocabulary, v1::TransformerSpec& spec);
 
-// Returns the family of a transformer, one of kGpt2, kLlama, kMixtral and kQwen2Moe: the attention
-// of the others is none of Muster's. A GPT-2 without biases counts as a GPT-2 with zero biases, and
-// a Qwen2-MoE has none in its attention (qkv_bias). InvalidArgument: the transformer is of no such
-// family; the message names the fields that differ from each.
+// Returns the family of a transformer, any but kDeepseekV3, whose attention is none of Muster's. A
+// GPT-2 without biases counts as a GPT-2 with zero biases. InvalidArgument: the transformer is of
+// no such family; the message names the fields that differ from those that are nearest.
 absl::StatusOr<HuggingFaceFamily> FamilyOf(const v1::TransformerSpec& spec);
+
+// Returns whether some layers of the family's models are made of experts.
+bool HasExperts(HuggingFaceFamily family);
 
 // Returns for each layer whether its feed-forward part is made of experts.
 std::vector<bool> LayersWithExperts(const v1::TransformerSpec& spec);

@@ -30,6 +30,7 @@ Spec LayoutGpt2() {
 Spec LayoutLlama() {
   Spec spec = LayoutGpt2();
   spec.set_heads(4);
+  spec.set_head_width(2);
   spec.set_kv_heads(2);
   spec.set_norm(Spec::RMS_NORM);
   spec.set_positions(Spec::ROTARY);
@@ -128,6 +129,42 @@ TEST(TransformerLayoutTest, LlamasPartsAreRowsOfOneMatrix) {
   EXPECT_THAT(shapes.at("block0.qkv.weight"), ElementsAre(16, 8));
   EXPECT_THAT(shapes.at("block0.up.weight"), ElementsAre(48, 8));
   EXPECT_THAT(shapes.at("head.weight"), ElementsAre(30, 8));
+}
+
+TEST(TransformerLayoutTest, HeadsNeedNotShareOutTheWidth) {
+  Spec spec = LayoutLlama();
+  spec.set_head_width(6);
+  spec.set_attention_biases(true);
+  EXPECT_EQ(FamilyOf(spec).value(), HuggingFaceFamily::kQwen2);
+  const auto tensors = ByName(HuggingFaceFamily::kQwen2, spec);
+  const HuggingFaceTensor& values = tensors.at("model.layers.1.self_attn.v_proj.weight");
+  EXPECT_THAT(values.shape, ElementsAre(12, 8));
+  EXPECT_EQ(values.first_row, 36);
+  const HuggingFaceTensor& biases = tensors.at("model.layers.1.self_attn.v_proj.bias");
+  EXPECT_THAT(biases.shape, ElementsAre(12));
+  EXPECT_EQ(biases.first_row, 36);
+  EXPECT_EQ(biases.muster, "block1.qkv.bias");
+  EXPECT_THAT(tensors.at("model.layers.1.self_attn.o_proj.weight").shape, ElementsAre(8, 24));
+  EXPECT_EQ(tensors.count("model.layers.1.self_attn.o_proj.bias"), 0u);
+}
+
+TEST(TransformerLayoutTest, NormsOfQueriesAndKeys) {
+  Spec spec = LayoutLlama();
+  EXPECT_EQ(FamilyOf(spec).value(), HuggingFaceFamily::kLlama);
+  spec.set_query_key_norm(Spec::PER_HEAD);
+  EXPECT_EQ(FamilyOf(spec).value(), HuggingFaceFamily::kQwen3);
+  const auto per_head = ByName(HuggingFaceFamily::kQwen3, spec);
+  EXPECT_THAT(per_head.at("model.layers.0.self_attn.q_norm.weight").shape, ElementsAre(2));
+  EXPECT_THAT(per_head.at("model.layers.0.self_attn.k_norm.weight").shape, ElementsAre(2));
+  EXPECT_EQ(per_head.at("model.layers.0.self_attn.k_norm.weight").muster, "block0.key_norm.weight");
+  spec = LayoutMixtral();
+  spec.set_query_key_norm(Spec::PER_HEAD);
+  EXPECT_EQ(FamilyOf(spec).value(), HuggingFaceFamily::kQwen3Moe);
+  spec.set_query_key_norm(Spec::WHOLE_WIDTH);
+  EXPECT_EQ(FamilyOf(spec).value(), HuggingFaceFamily::kOlmoe);
+  const auto whole = ByName(HuggingFaceFamily::kOlmoe, spec);
+  EXPECT_THAT(whole.at("model.layers.0.self_attn.q_norm.weight").shape, ElementsAre(8));
+  EXPECT_THAT(whole.at("model.layers.0.self_attn.k_norm.weight").shape, ElementsAre(4));
 }
 
 TEST(TransformerLayoutTest, DefaultsOfExperts) {
@@ -274,6 +311,28 @@ TEST(TransformerLayoutTest, OtherShapesAreRefusedByWhatDiffers) {
   spec.set_no_biases(false);
   EXPECT_THAT(std::string(FamilyOf(spec).status().message()),
               HasSubstr("from Llama's by no_biases false (it has true)"));
+  spec = LayoutLlama();
+  spec.set_query_key_norm(Spec::WHOLE_WIDTH);
+  EXPECT_THAT(std::string(FamilyOf(spec).status().message()),
+              HasSubstr("from Llama's by query_key_norm WHOLE_WIDTH (it has NONE)"));
+  spec.set_query_key_norm(Spec::PER_HEAD);
+  spec.set_attention_biases(true);
+  EXPECT_THAT(std::string(FamilyOf(spec).status().message()),
+              HasSubstr("from Qwen 3's by attention_biases true (it has false)"));
+  spec = LayoutGpt2();
+  spec.set_head_width(2);
+  EXPECT_THAT(std::string(FamilyOf(spec).status().message()),
+              HasSubstr("from GPT-2's by head_width 2 (it has 4)"));
+  spec = LayoutMixtral();
+  spec.set_attention_biases(true);
+  EXPECT_THAT(std::string(FamilyOf(spec).status().message()),
+              HasSubstr("from Mixtral's by attention_biases true (it has false)"));
+  spec.set_query_key_norm(Spec::WHOLE_WIDTH);
+  spec.mutable_moe()->add_dense_layers(0);
+  spec.set_head_width(3);
+  EXPECT_THAT(std::string(FamilyOf(spec).status().message()),
+              HasSubstr("of OLMoE's shape; this one differs from it by attention_biases true (it "
+                        "has false), moe.dense_layers 0 (it has none), head_width 3 (it has 2)"));
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes small models in Hugging Face's layout, and the logits and gradients that PyTorch computes with them.
 
-Run it with Debian's python3-torch (1.13) as `python3 make_models.py FOLDER`; it writes FOLDER/gpt2, FOLDER/llama and
-FOLDER/mixtral, each with config.json, model.safetensors and expected.safetensors (tokens I32 [T], logits F32 [T, V]).
+Run it with Debian's python3-torch (1.13) as `python3 make_models.py FOLDER`; it writes FOLDER/gpt2, FOLDER/llama,
+FOLDER/mixtral and so on, each with config.json, model.safetensors and expected.safetensors (tokens I32 [T], logits F32
+[T, V]).
 FOLDER/NAME/gradients has the same configuration, and in the place of the weights the gradients of the loss: summed over
 all tokens but the last, each of which predicts the next one. Every operation is PyTorch's own; the formulas are those
 of the papers.
@@ -196,6 +197,143 @@ def mixtral():
     return config, w, V, logits
 
 
+def frequencies(config, D):
+    """Of each pair of elements, with the scaling that the configuration asks for."""
+    base, scaling = config["rope_theta"], config.get("rope_scaling")
+    plain = base ** (-torch.arange(0, D, 2).double() / D)
+    if scaling is None:
+        return plain, 1.0
+    factor, original = scaling["factor"], scaling["original_max_position_embeddings"]
+    if scaling["rope_type"] == "llama3":
+        low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+        wavelength = 2 * math.pi / plain
+        smooth = (original / wavelength - low) / (high - low)
+        mixed = (1 - smooth) * plain / factor + smooth * plain
+        scaled = torch.where(wavelength > original / low, plain / factor, mixed)
+        return torch.where(wavelength < original / high, plain, scaled), 1.0
+
+    def pair(turns):
+        return D * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(base))
+
+    first, last = max(math.floor(pair(32)), 0), min(math.ceil(pair(1)), D - 1)
+    ramp = ((torch.arange(D // 2).double() - first) / (last - first)).clamp(0, 1)
+    return plain / factor * ramp + plain * (1 - ramp), 0.1 * math.log(factor) + 1
+
+
+def family(model_type, architecture, **own):
+    """A model of one of the newer families, by its configuration alone."""
+    C, H, K, L, V, FF = 16, 4, 2, 2, 19, 20
+    config = {"model_type": model_type, "architectures": [architecture], "hidden_size": C, "num_hidden_layers": L,
+              "num_attention_heads": H, "num_key_value_heads": K, "intermediate_size": FF,
+              "max_position_embeddings": 16, "vocab_size": V, "rms_norm_eps": 1e-6, "rope_theta": 100.0,
+              "hidden_act": "silu", "tie_word_embeddings": False, **own}
+    D = config.get("head_dim", C // H)
+    biases = model_type in ("qwen2", "qwen2_moe")
+    norm_widths = {"qwen3": (D, D), "qwen3_moe": (D, D), "olmoe": (H * D, K * D)}.get(model_type)
+    E, TOP = config.get("num_experts", 0), config.get("num_experts_per_tok", 0)
+    S = config.get("shared_expert_intermediate_size", 0)
+    tied = config["tie_word_embeddings"]
+    w = {"model.embed_tokens.weight": normal(V, C), "model.norm.weight": 1 + normal(C)}
+    if not tied:
+        w["lm_head.weight"] = normal(V, C)
+    for l in range(L):
+        n = "model.layers.%d." % l
+        w[n + "input_layernorm.weight"], w[n + "post_attention_layernorm.weight"] = 1 + normal(C), 1 + normal(C)
+        for name, i, o in (("q", C, H * D), ("k", C, K * D), ("v", C, K * D), ("o", H * D, C)):
+            w[n + "self_attn.%s_proj.weight" % name] = normal(o, i)
+            if biases and name != "o":
+                w[n + "self_attn.%s_proj.bias" % name] = normal(o)
+        if norm_widths:
+            for name, width in zip("qk", norm_widths):
+                w[n + "self_attn.%s_norm.weight" % name] = 1 + normal(width)
+        feed_forward = [("mlp.", FF)]
+        if E:
+            w[n + "mlp.gate.weight"] = normal(E, C)
+            width = config.get("moe_intermediate_size", FF)
+            feed_forward = [("mlp.experts.%d." % e, width) for e in range(E)]
+        if S:
+            w[n + "mlp.shared_expert_gate.weight"] = normal(1, C)
+            feed_forward.append(("mlp.shared_expert.", S))
+        for name, width in feed_forward:
+            for part, i, o in (("gate_proj", C, width), ("up_proj", C, width), ("down_proj", width, C)):
+                w[n + name + part + ".weight"] = normal(o, i)
+
+    def rotate(x):
+        frequency, amplitude = frequencies(config, D)
+        angle = torch.arange(T).double()[:, None] * frequency
+        cos, sin = (amplitude * angle.cos()).float(), (amplitude * angle.sin()).float()
+        a, b = x[..., : D // 2], x[..., D // 2:]
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+    def logits(tokens):
+        def norm(x, name):
+            return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * w[name + ".weight"]
+
+        def linear(x, name):
+            return F.linear(x, w[name + ".weight"], w.get(name + ".bias"))
+
+        def swiglu(x, name):
+            return linear(F.silu(linear(x, name + "gate_proj")) * linear(x, name + "up_proj"), name + "down_proj")
+
+        def heads(x, name, count):
+            """Queries or keys, which are normalized before or after they are divided into heads."""
+            x = linear(x, name + "_proj")
+            if model_type == "olmoe":
+                x = norm(x, name + "_norm")
+            x = split(x, count)
+            return norm(x, name + "_norm") if model_type in ("qwen3", "qwen3_moe") else x
+
+        x = w["model.embed_tokens.weight"][tokens]
+        for l in range(L):
+            n = "model.layers.%d." % l
+            y = norm(x, n + "input_layernorm")
+            q = rotate(heads(y, n + "self_attn.q", H))
+            k = rotate(heads(y, n + "self_attn.k", K)).repeat_interleave(H // K, 0)
+            v = split(linear(y, n + "self_attn.v_proj"), K).repeat_interleave(H // K, 0)
+            x = x + linear(join(attention(q, k, v)), n + "self_attn.o_proj")
+            y = norm(x, n + "post_attention_layernorm")
+            if not E:
+                x = x + swiglu(y, n + "mlp.")
+                continue
+            p = torch.softmax(linear(y, n + "mlp.gate"), -1)
+            best = p.sort(-1, descending=True)
+            # Rounding must choose no other experts.
+            if (best.values[:, TOP - 1] - best.values[:, TOP]).min() < 0.01:
+                return None
+            gates = p * torch.zeros_like(p).scatter(-1, best.indices[:, :TOP], 1)
+            if config["norm_topk_prob"]:
+                gates = gates / gates.sum(-1, keepdim=True)
+            x = x + sum(gates[:, e:e + 1] * swiglu(y, n + "mlp.experts.%d." % e) for e in range(E))
+            if S:
+                x = x + torch.sigmoid(linear(y, n + "mlp.shared_expert_gate")) * swiglu(y, n + "mlp.shared_expert.")
+        x = norm(x, "model.norm")
+        return x @ w["model.embed_tokens.weight" if tied else "lm_head.weight"].T, 0
+
+    return config, w, V, logits
+
+
+def moe(**own):
+    # Other programs have one auxiliary loss of all layers, and Muster one of each: mixtral compares these.
+    return {"num_experts": 4, "num_experts_per_tok": 2, "router_aux_loss_coef": 0.0, **own}
+
+
+def scaling(kind, **own):
+    return {"rope_type": kind, "factor": 8.0, "original_max_position_embeddings": 64, **own}
+
+
+FAMILIES = {
+    "llama3": lambda: family("llama", "LlamaForCausalLM", head_dim=8, tie_word_embeddings=True,
+                             rope_scaling=scaling("llama3", low_freq_factor=1.0, high_freq_factor=4.0)),
+    "qwen2": lambda: family("qwen2", "Qwen2ForCausalLM"),
+    "qwen3": lambda: family("qwen3", "Qwen3ForCausalLM", head_dim=8, rope_scaling=scaling("yarn")),
+    "qwen2_moe": lambda: family("qwen2_moe", "Qwen2MoeForCausalLM", **moe(
+        moe_intermediate_size=12, shared_expert_intermediate_size=10, norm_topk_prob=False)),
+    "qwen3_moe": lambda: family("qwen3_moe", "Qwen3MoeForCausalLM", head_dim=6,
+                                **moe(moe_intermediate_size=12, norm_topk_prob=True)),
+    "olmoe": lambda: family("olmoe", "OlmoeForCausalLM", **moe(norm_topk_prob=False)),
+}
+
+
 def write(folder, config, weights):
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "config.json"), "w") as file:
@@ -205,7 +343,7 @@ def write(folder, config, weights):
 
 
 def main():
-    for name, make in (("gpt2", gpt2), ("llama", llama), ("mixtral", mixtral)):
+    for name, make in [("gpt2", gpt2), ("llama", llama), ("mixtral", mixtral), *FAMILIES.items()]:
         result, seed = None, 7
         while result is None:
             torch.manual_seed(seed)
