@@ -66,6 +66,26 @@ TEST(ActivationLayoutTest, AStageHasItsBlocksAlone) {
   }
 }
 
+// Backward needs what queries and keys were before they were normalised.
+TEST(ActivationLayoutTest, QueriesAndKeysAreKeptFromBeforeTheirNorms) {
+  for (const Recompute recompute : kRecomputes) {
+    ActivationRequest request = Odd(7);
+    request.recompute = recompute;
+    const ActivationLayout::Bytes without = ActivationLayout(request).bytes();
+    EXPECT_EQ(ActivationLayout(request).Bind(nullptr).blocks[1].unnormed, nullptr);
+    request.P = 48;
+    const ActivationLayout::Bytes with = ActivationLayout(request).bytes();
+    const uint64_t each = RoundUp(7 * 48 * sizeof(float), kOnHost.alignment);
+    const bool keeps = recompute != Recompute::kFull;
+    EXPECT_EQ(with.kept - without.kept, keeps ? 3 * each : 0);
+    EXPECT_EQ(with.shared - without.shared, keeps ? 0 : each);
+    const TransformerArrays arrays = ActivationLayout(request).Bind(nullptr);
+    EXPECT_EQ(arrays.blocks[0].unnormed != arrays.blocks[1].unnormed, keeps);
+    request.pass = Pass::kEvaluation;
+    EXPECT_EQ(ActivationLayout(request).Bind(nullptr).blocks[0].unnormed, nullptr);
+  }
+}
+
 std::vector<ActivationRequest> Requests() {
   std::vector<ActivationRequest> requests;
   for (const ActivationPlacement& placement : {kOnHost, kOnDevice}) {

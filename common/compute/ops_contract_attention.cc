@@ -17,6 +17,8 @@ struct AttentionCase {
   float dropout = 0;
   // The seed of DocumentPositions; 0: each sequence is one document.
   uint32_t documents = 0;
+  // AttentionShape::window.
+  int64_t window = 0;
 };
 
 // One token; tails of tiles; shared key-value heads; every size of head for which a device has a
@@ -50,13 +52,20 @@ constexpr AttentionCase kAttentions[] = {{1, 1, 1, 1, 1},
                                          {2, 200, 2, 1, 20, 0, 0, 0, 7},
                                          {1, 330, 4, 2, 64, 0, 0, 0.2f, 8},
                                          {1, 200, 2, 1, 96, 0, 0, 0.5f, 9},
-                                         {1, 200, 2, 1, 20, 0, 0, 0.3f, 10}};
+                                         {1, 200, 2, 1, 20, 0, 0, 0.3f, 10},
+                                         // Windows, also of documents.
+                                         {1, 70, 2, 1, 64, 0, 0, 0, 0, 2},
+                                         {2, 150, 2, 1, 32, 0, 0, 0, 0, 40},
+                                         {2, 330, 4, 2, 64, 0, 0, 0, 11, 70},
+                                         {1, 290, 2, 1, 128, 0, 0, 0.2f, 0, 129},
+                                         {1, 150, 2, 1, 192, 0, 0, 0, 12, 33},
+                                         {1, 200, 2, 1, 20, 0, 0, 0.3f, 13, 64}};
 
 TEST_P(OpsContractTest, Attention) {
   for (const AttentionCase& c : kAttentions) {
     SCOPED_TRACE(testing::Message()
                  << "T " << c.T << " H " << c.H << " D " << c.D << " gap " << c.gap << " dropout "
-                 << c.dropout << " documents " << c.documents);
+                 << c.dropout << " documents " << c.documents << " window " << c.window);
     const int64_t rows = c.B * c.T;
     const int64_t q_end = c.H * c.D, k_end = q_end + c.KV * c.D, v_end = k_end + c.KV * c.D;
     const int64_t in_stride = v_end + c.gap, out_stride = q_end + c.gap;
@@ -68,7 +77,8 @@ TEST_P(OpsContractTest, Attention) {
                             .D = c.D,
                             .qkv_stride = in_stride,
                             .out_stride = out_stride,
-                            .scale = c.scale};
+                            .scale = c.scale,
+                            .window = c.window};
     const std::vector<int32_t> positions = DocumentPositions(c.B, c.T, c.documents);
     if (c.documents != 0) shape.token_positions = positions.data();
     if (!Takes(shape)) continue;

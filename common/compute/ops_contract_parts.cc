@@ -54,6 +54,7 @@ struct PartsCase {
   float dropout = 0;
   // The seed of DocumentPositions; 0: each sequence is one document.
   uint32_t documents = 0;
+  int64_t window = 0;
 };
 
 constexpr PartsCase kParts[] = {{1, 1, 1, 1, 1, 8},
@@ -71,6 +72,8 @@ constexpr PartsCase kParts[] = {{1, 1, 1, 1, 1, 8},
                                 {3, 40, 1, 2, 1, 80, 8, 0, 2},
                                 {4, 24, 2, 1, 1, 64, 0, 0, 3},
                                 {2, 50, 1, 1, 1, 128, 0, 0, 4},
+                                {3, 40, 1, 2, 1, 80, 8, 0, 0, 30},
+                                {2, 65, 2, 2, 1, 32, 0, 0.2f, 5, 100},
                                 {2, 90, 1, 2, 1, 32, 0, 0.4f, 5},
                                 {3, 21, 2, 1, 1, 20, 1, 0.5f, 6}};
 
@@ -148,7 +151,8 @@ TEST_P(OpsContractTest, PartsMakeTheWhole) {
                             .KV = c.KV,
                             .D = c.D,
                             .qkv_stride = in_stride,
-                            .out_stride = out_stride};
+                            .out_stride = out_stride,
+                            .window = c.window};
     if (!Takes(shape)) continue;
     std::vector<int32_t> positions = DocumentPositions(c.B, T, c.documents);
     const HostArray qkv = Random(type(), rows * in_stride, 1, -2, 2);

@@ -153,10 +153,10 @@ absl::Status ValidateAttention(const Spec& spec) {
                    absl::StrCat(static_cast<int>(spec.query_key_norm())),
                    "it must be NONE, PER_HEAD or WHOLE_WIDTH");
   }
-  if (spec.sliding_window() > 0) {
+  if (spec.sliding_window() > kMaxContext) {
     return Invalid("model.transformer.sliding_window", absl::StrCat(spec.sliding_window()),
-                   "this release attends to all tokens before; leave it out, or take a context no "
-                   "longer than the window");
+                   absl::StrCat("it must be from 1 to ", kMaxContext,
+                                "; 0 lets tokens attend to all before them"));
   }
   return absl::OkStatus();
 }

@@ -26,7 +26,7 @@ TEST(AttentionValidatorTest, TakesWhatCanBeComputed) {
        {"heads: 4", "heads: 4 kv_heads: 2 positions: ROTARY rotary_base: 500000",
         "heads: 5 head_width: 128", "heads: 4 head_width: 7 attention_biases: true",
         "heads: 4 query_key_norm: NONE", "heads: 4 query_key_norm: PER_HEAD",
-        "heads: 4 query_key_norm: WHOLE_WIDTH",
+        "heads: 4 query_key_norm: WHOLE_WIDTH", "heads: 4 sliding_window: 16",
         "heads: 4 positions: ROTARY rotary_scaling { type: LINEAR factor: 2 }",
         "heads: 4 positions: ROTARY rotary_scaling { type: LLAMA3 factor: 8 original_context: 9 }",
         "heads: 4 positions: ROTARY rotary_scaling { type: YARN factor: 4 original_context: 9 "
@@ -50,7 +50,7 @@ TEST(AttentionValidatorTest, NamesWhatCannot) {
       {"heads: 64 positions: ROTARY", "positions is ROTARY", "1 wide (width / heads)"},
       {"heads: 4 rotary_base: 0.5", "rotary_base is 0.5", "above 1"},
       {"heads: 4 query_key_norm: 9", "query_key_norm is 9", "NONE, PER_HEAD or WHOLE_WIDTH"},
-      {"heads: 4 sliding_window: 16", "sliding_window is 16", "leave it out"},
+      {"heads: 4 sliding_window: 2000000", "sliding_window is 2000000", "from 1 to 1048576"},
       {"heads: 4 rotary_scaling { type: LINEAR factor: 2 }", "rotary_scaling is set",
        "positions are not ROTARY"},
   };

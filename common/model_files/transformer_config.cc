@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -44,7 +45,7 @@ struct ModelType {
 constexpr ModelType kTypes[] = {
     {"gpt2", Family::kGpt2},
     {"llama", Family::kLlama},
-    {"mistral", Family::kLlama, 8, 10000, 1e-6f, 4096},
+    {"mistral", Family::kMistral, 8, 10000, 1e-6f, 4096},
     {"mixtral", Family::kMixtral, 8, 1e6f, 1e-5f},
     {"qwen2", Family::kQwen2, 32, 10000, 1e-6f, 4096, false},
     {"qwen3", Family::kQwen3, 32, 10000, 1e-6f, 4096, false, 128},
@@ -57,7 +58,7 @@ constexpr ModelType kTypes[] = {
 // What can be imported, for errors.
 constexpr char kInstead[] =
     "what can be imported: GPT-2's shape, and Llama's (Llama 2 and 3, TinyLlama, SmolLM, Qwen 2 "
-    "and 3, Mistral without a sliding window), also with experts (Mixtral, Qwen2-MoE, Qwen3-MoE, "
+    "and 3, Mistral), also with experts (Mixtral, Qwen2-MoE, Qwen3-MoE, "
     "OLMoE)";
 
 // Why models of other types, which people try first, are none of these.
@@ -167,8 +168,8 @@ void ReadGpt2(ConfigFields& fields, Spec& spec) {
                  "summary_type", "summary_use_proj"});
 }
 
-// Refuses attention within a window, unless the context is no longer than that.
-void ReadWindow(ConfigFields& fields, uint32_t context, const ModelType& type) {
+// Reads the window of attention; refuses one of a family only some of whose layers have it.
+void ReadWindow(ConfigFields& fields, const ModelType& type, Spec& spec) {
   const uint32_t left_out = type.window;
   const bool used = fields.Flag("use_sliding_window", type.window_used);
   fields.Ignore({"max_window_layers"});
@@ -176,15 +177,20 @@ void ReadWindow(ConfigFields& fields, uint32_t context, const ModelType& type) {
   for (const Json& each : types.is_array() ? types : Json::array()) {
     if (each != Json("full_attention")) fields.Refuse("layer_types", kInstead);
   }
-  const bool is_there = fields.Has("sliding_window");
-  const Json& said = fields.Get("sliding_window");
-  const Json window = is_there || left_out == 0 ? said : Json(left_out);
-  if (window.is_null() || !used || (window.is_number_integer() && window >= Json(context))) return;
+  if (fields.Has("sliding_window") && fields.Get("sliding_window").is_null()) return;
+  const uint32_t window =
+      left_out == 0 && !fields.Has("sliding_window")
+          ? 0
+          : fields.Count("sliding_window", std::numeric_limits<uint32_t>::max(), left_out);
+  // In one as long as the context a token attends to all before it.
+  if (!used || window == 0 || window >= spec.context()) return;
+  if (type.family == Family::kMistral || type.family == Family::kMixtral) {
+    return spec.set_sliding_window(window);
+  }
   fields.Refuse("sliding_window",
-                absl::StrCat(is_there ? "" : absl::StrCat("left out it means ", left_out, "; "),
-                             "attention within a window is not understood; with a "
-                             "max_position_embeddings of no more than the window the two are the "
-                             "same, and so they are where it is null"));
+                "all layers of a model attend within a window here, or none; with a "
+                "max_position_embeddings of no more than the window the two are the same, and so "
+                "they are where it is null");
 }
 
 // Reads what the families do otherwise in attention.
@@ -213,6 +219,7 @@ void ReadArchitectures(Family family, ConfigFields& fields) {
     case Family::kGpt2:
       return ReadArchitectures(fields, {"GPT2LMHeadModel", "GPT2Model"});
     case Family::kLlama:
+    case Family::kMistral:
       return ReadArchitectures(
           fields, {"LlamaForCausalLM", "LlamaModel", "MistralForCausalLM", "MistralModel"});
     case Family::kQwen2:
@@ -250,7 +257,7 @@ void ReadLlama(const ModelType& type, ConfigFields& fields, Spec& spec) {
   spec.set_norm_epsilon(fields.Positive("rms_norm_eps", type.norm_epsilon));
   spec.set_separate_head(!fields.Flag("tie_word_embeddings", false));
   ReadRotary(fields, type.rotary_base, spec);
-  ReadWindow(fields, spec.context(), type);
+  ReadWindow(fields, type, spec);
   // One function by two names.
   fields.ExpectOneOf("hidden_act", {"silu", "swish"}, kInstead);
   fields.Expect("mlp_bias", false, kInstead);
@@ -289,6 +296,10 @@ void WriteFamily(Family family, const Spec& spec, Json& json) {
       json["attention_bias"] = false;
       json["mlp_bias"] = false;
       break;
+    case Family::kMistral:
+      name("MistralForCausalLM", "mistral");
+      json["sliding_window"] = spec.sliding_window();
+      break;
     case Family::kQwen2:
       name("Qwen2ForCausalLM", "qwen2");
       json["use_sliding_window"] = false;
@@ -300,7 +311,8 @@ void WriteFamily(Family family, const Spec& spec, Json& json) {
       break;
     case Family::kMixtral:
       name("MixtralForCausalLM", "mixtral");
-      json["sliding_window"] = nullptr;
+      json["sliding_window"] =
+          spec.sliding_window() > 0 ? Json(spec.sliding_window()) : Json(nullptr);
       break;
     case Family::kQwen2Moe:
       name("Qwen2MoeForCausalLM", "qwen2_moe");

@@ -64,6 +64,12 @@ Spec Qwen2Moe() {
   return spec;
 }
 
+Spec Mistral() {
+  Spec spec = Llama();
+  spec.set_sliding_window(300);
+  return spec;
+}
+
 Spec Qwen2() {
   Spec spec = Llama();
   spec.set_attention_biases(true);
@@ -105,8 +111,8 @@ std::string ErrorOf(const Json& json) {
 
 TEST(TransformerConfigTest, WhatIsWrittenIsReadBack) {
   for (const bool separate_head : {false, true}) {
-    for (Spec spec :
-         {Gpt2(), Llama(), Qwen2(), Qwen3(), Mixtral(), Qwen2Moe(), Qwen3Moe(), Olmoe()}) {
+    for (Spec spec : {Gpt2(), Llama(), Mistral(), Qwen2(), Qwen3(), Mixtral(), Qwen2Moe(),
+                      Qwen3Moe(), Olmoe()}) {
       const HuggingFaceFamily family = *FamilyOf(spec);
       spec.set_separate_head(separate_head);
       spec.set_attention_dropout(0.1f);
@@ -479,29 +485,35 @@ TEST(TransformerConfigTest, WhatLlamaMayHaveOtherwise) {
               HasSubstr("layer_types is "));
 }
 
-TEST(TransformerConfigTest, AWindowIsRefusedWhereItChangesAnything) {
-  Json json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kLlama, Llama(), 1));
+TEST(TransformerConfigTest, AWindowIsThatOfAllLayersOrRefused) {
+  Json json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kQwen2, Qwen2(), 1));
   json["sliding_window"] = 512;
-  EXPECT_THAT(ErrorOf(json), HasSubstr("sliding_window is 512"));
-  json["use_sliding_window"] = false;
-  EXPECT_EQ(ErrorOf(json), "");
-  json.erase("use_sliding_window");
+  EXPECT_EQ(ErrorOf(json), "") << "not used";
+  json["use_sliding_window"] = true;
+  EXPECT_THAT(ErrorOf(json),
+              AllOf(HasSubstr("sliding_window is 512"), HasSubstr("max_position_embeddings")));
   json["sliding_window"] = 1024;
   EXPECT_EQ(ErrorOf(json), "") << "as long as the context";
   // Mistral has one unless it says otherwise, and fewer heads of keys and values.
-  json["model_type"] = "mistral";
+  json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kMistral, Mistral(), 1));
+  EXPECT_EQ(json["model_type"], "mistral");
+  EXPECT_EQ(json["sliding_window"], 300);
   json["max_position_embeddings"] = 32768;
-  json["sliding_window"] = 4096;
-  EXPECT_THAT(ErrorOf(json),
-              AllOf(HasSubstr("sliding_window is 4096"), HasSubstr("max_position_embeddings")));
   json.erase("sliding_window");
-  EXPECT_THAT(ErrorOf(json), HasSubstr("left out it means 4096"));
-  json["max_position_embeddings"] = 4096;
-  EXPECT_EQ(ErrorOf(json), "");
-  json["num_attention_heads"] = 16;
-  json.erase("num_key_value_heads");
   Spec spec;
   ASSERT_TRUE(ParseTransformerConfig(json.dump(), "x", spec).ok());
+  EXPECT_EQ(spec.sliding_window(), 4096u);
+  json["sliding_window"] = "wide";
+  EXPECT_THAT(ErrorOf(json), HasSubstr("sliding_window is \"wide\""));
+  json["sliding_window"] = nullptr;
+  ASSERT_TRUE(ParseTransformerConfig(json.dump(), "x", spec).ok());
+  EXPECT_EQ(spec.sliding_window(), 0u);
+  json.erase("sliding_window");
+  json["max_position_embeddings"] = 4096;
+  json["num_attention_heads"] = 16;
+  json.erase("num_key_value_heads");
+  ASSERT_TRUE(ParseTransformerConfig(json.dump(), "x", spec).ok());
+  EXPECT_EQ(spec.sliding_window(), 0u) << "as long as the context";
   EXPECT_EQ(spec.kv_heads(), 8u);
 }
 

@@ -202,6 +202,11 @@ void AddAttention(const Spec& spec, Differences& family) {
 // Returns the width of heads that share out the model's. Specifications need not be valid.
 uint32_t SharedWidth(const Spec& spec) { return spec.width() / std::max(1u, spec.heads()); }
 
+// Adds whether its tokens attend within a window, which those of the family do not.
+void AddWindow(const Spec& spec, Differences& family) {
+  family.Field("sliding_window", absl::StrCat(spec.sliding_window()), "0");
+}
+
 // Returns how a transformer differs from Llama, apart from attention and experts.
 Differences FromLlama(const Spec& spec) {
   Differences llama;
@@ -234,6 +239,7 @@ void AddDenseLayers(const v1::MoeSpec& moe, Differences& family) {
 absl::StatusOr<HuggingFaceFamily> NormedExpertFamilyOf(const Spec& spec) {
   const bool per_head = spec.query_key_norm() == Spec::PER_HEAD;
   Differences family = FromAllWithExperts(spec);
+  AddWindow(spec, family);
   family.Flag("attention_biases", spec.attention_biases(), false);
   family.Field("moe.shared_width", absl::StrCat(spec.moe().shared_width()), "0");
   if (!per_head) {
@@ -253,6 +259,7 @@ absl::StatusOr<HuggingFaceFamily> ExpertFamilyOf(const Spec& spec) {
   const v1::MoeSpec& moe = spec.moe();
   Differences mixtral = FromAllWithExperts(spec);
   Differences qwen2 = mixtral;
+  AddWindow(spec, qwen2);
   AddAttention(spec, mixtral);
   mixtral.Flag("moe.normalize", moe.normalize(), true);
   mixtral.Field("moe.shared_width", absl::StrCat(moe.shared_width()), "0");
@@ -323,6 +330,7 @@ absl::StatusOr<HuggingFaceFamily> FamilyOf(const Spec& spec) {
   }
   gpt2.Field("head_width", absl::StrCat(spec.head_width()), absl::StrCat(SharedWidth(spec)));
   AddAttention(spec, gpt2);
+  AddWindow(spec, gpt2);
   if (gpt2.empty()) return HuggingFaceFamily::kGpt2;
   // The family with this attention.
   Differences other = FromLlama(spec);
@@ -332,9 +340,15 @@ absl::StatusOr<HuggingFaceFamily> FamilyOf(const Spec& spec) {
     family = HuggingFaceFamily::kQwen3;
     name = "Qwen 3";
     other.Flag("attention_biases", spec.attention_biases(), false);
+    AddWindow(spec, other);
   } else if (spec.query_key_norm() == Spec::NONE && spec.attention_biases()) {
     family = HuggingFaceFamily::kQwen2;
     name = "Qwen 2";
+    AddWindow(spec, other);
+  } else if (spec.sliding_window() > 0) {
+    family = HuggingFaceFamily::kMistral;
+    name = "Mistral";
+    AddAttention(spec, other);
   } else {
     AddAttention(spec, other);
   }
@@ -349,6 +363,7 @@ bool HasExperts(HuggingFaceFamily family) {
   switch (family) {
     case HuggingFaceFamily::kGpt2:
     case HuggingFaceFamily::kLlama:
+    case HuggingFaceFamily::kMistral:
     case HuggingFaceFamily::kQwen2:
     case HuggingFaceFamily::kQwen3:
       return false;

@@ -19,12 +19,14 @@ class TransformerSpec;
 // in Llama's files, [in, out] in GPT-2's (its Conv1D). Queries, keys and values are one matrix in
 // Muster and in GPT-2's files, three in Llama's. SwiGLU's gate and up are one matrix in Muster and
 // two in Llama's files. Both pair rotary elements i and i + head width / 2. The other families are
-// Llama's but for biases of queries, keys and values (Qwen 2), norms of queries and keys (Qwen 3,
-// OLMoE), and feed-forward parts which are experts, or experts and dense ones.
+// Llama's but for a window of attention (Mistral, Mixtral), biases of queries, keys and values
+// (Qwen 2), norms of queries and keys (Qwen 3, OLMoE), and feed-forward parts which are experts, or
+// experts and dense ones.
 
 enum class HuggingFaceFamily {
   kGpt2,
   kLlama,
+  kMistral,
   kQwen2,
   kQwen3,
   kMixtral,

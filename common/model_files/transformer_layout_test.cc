@@ -319,6 +319,12 @@ TEST(TransformerLayoutTest, OtherShapesAreRefusedByWhatDiffers) {
   spec.set_attention_biases(true);
   EXPECT_THAT(std::string(FamilyOf(spec).status().message()),
               HasSubstr("from Qwen 3's by attention_biases true (it has false)"));
+  spec = LayoutLlama();
+  spec.set_sliding_window(4);
+  EXPECT_EQ(FamilyOf(spec).value(), HuggingFaceFamily::kMistral);
+  spec.set_attention_biases(true);
+  EXPECT_THAT(std::string(FamilyOf(spec).status().message()),
+              HasSubstr("from Qwen 2's by sliding_window 4 (it has 0)"));
   spec = LayoutGpt2();
   spec.set_head_width(2);
   EXPECT_THAT(std::string(FamilyOf(spec).status().message()),

@@ -62,6 +62,7 @@ v1::JobSpec TensorJob(TensorShape shape, const TempFolder& folder) {
     model.set_head_width(4);
     model.set_attention_biases(true);
     model.set_query_key_norm(v1::TransformerSpec::PER_HEAD);
+    model.set_sliding_window(5);
     v1::RotaryScaling& scaling = *model.mutable_rotary_scaling();
     scaling.set_type(v1::RotaryScaling::LINEAR);
     scaling.set_factor(2);

@@ -22,9 +22,9 @@ std::string NameOf(TensorShape shape);
 // Returns a job whose sums are made in order. In GPT-2's shape it has dropout, biases, a tied head
 // and a padded vocabulary; in Llama's, grouped heads, of which there are fewer than four ranks, and
 // what newer models have: heads that are wider together than the model, biases of attention,
-// norms of heads, and scaled angles. The shape of experts is an older Llama's with experts and a
-// shared one in every other block, the last one among them. The text that it reads is written to
-// the folder.
+// norms of heads, scaled angles and a window. The shape of experts is an older Llama's with experts
+// and a shared one in every other block, the last one among them. The text that it reads is written
+// to the folder.
 v1::JobSpec TensorJob(TensorShape shape, const TempFolder& folder);
 
 // Returns TensorJob with so many blocks, or hidden layers of a perceptron, in four micro-batches

@@ -125,6 +125,10 @@ TEST(DeviceMemoryTest, ThePlanIsWhatTheEngineTakes) {
       "layers: 2 width: 64 heads: 2 context: 32 norm: RMS_NORM vocabulary: 300 "
       "pad_vocabulary_to: 128",
       "layers: 1 width: 32 heads: 2 context: 64 activation: SWIGLU feed_forward: 72 dropout: 0.1",
+      "layers: 2 width: 48 heads: 4 kv_heads: 2 head_width: 20 context: 16 norm: RMS_NORM "
+      "positions: "
+      "ROTARY no_biases: true attention_biases: true query_key_norm: PER_HEAD sliding_window: 5",
+      "layers: 1 width: 16 heads: 4 head_width: 20 context: 16 query_key_norm: WHOLE_WIDTH",
   };
   for (const std::string& transformer : transformers) {
     for (const std::string type : {"F32", "BF16", "F16"}) {
@@ -150,6 +154,9 @@ TEST(DeviceMemoryTest, ThePlanIsWhatTheEngineTakes) {
 TEST(DeviceMemoryTest, ThePlanOfATensorRankIsWhatTheEngineTakes) {
   const std::vector<std::string> transformers = {
       "layers: 2 width: 48 heads: 4 context: 20 vocabulary: 256 pad_vocabulary_to: 12",
+      "layers: 2 width: 48 heads: 4 kv_heads: 2 head_width: 20 context: 16 vocabulary: 256 "
+      "norm: RMS_NORM positions: ROTARY no_biases: true attention_biases: true query_key_norm: "
+      "PER_HEAD feed_forward: 72",
       "layers: 3 width: 64 heads: 4 kv_heads: 2 context: 16 norm: RMS_NORM positions: ROTARY "
       "activation: SWIGLU no_biases: true separate_head: true feed_forward: 72",
   };
@@ -172,6 +179,9 @@ TEST(DeviceMemoryTest, ThePlanOfATensorRankIsWhatTheEngineTakes) {
 TEST(DeviceMemoryTest, ThePlanOfAContextRankIsWhatTheEngineTakes) {
   const std::vector<std::string> transformers = {
       "layers: 2 width: 48 heads: 4 context: 24 vocabulary: 256 pad_vocabulary_to: 12",
+      "layers: 2 width: 48 heads: 4 kv_heads: 2 head_width: 20 context: 16 vocabulary: 256 "
+      "norm: RMS_NORM positions: ROTARY no_biases: true attention_biases: true query_key_norm: "
+      "PER_HEAD feed_forward: 72",
       "layers: 3 width: 64 heads: 4 kv_heads: 2 context: 16 norm: RMS_NORM positions: ROTARY "
       "activation: SWIGLU no_biases: true separate_head: true feed_forward: 72",
   };

@@ -96,6 +96,11 @@ std::vector<std::string> Transformers() {
       "auxiliary_loss: 0.1 }",
       "layers: 2 width: 32 heads: 2 context: 16 moe { experts: 3 top_k: 1 auxiliary_loss: 0.1 "
       "auxiliary_scope: MICRO_BATCH selection_bias: true bias_rate: 0.01 }",
+      "layers: 2 width: 48 heads: 4 kv_heads: 2 head_width: 20 context: 16 norm: RMS_NORM "
+      "positions: "
+      "ROTARY no_biases: true attention_biases: true query_key_norm: PER_HEAD sliding_window: 5",
+      "layers: 2 width: 48 heads: 4 kv_heads: 2 head_width: 20 context: 16 query_key_norm: "
+      "WHOLE_WIDTH",
       // Three sequences have more logits than are there at a time.
       "layers: 1 width: 8 heads: 1 context: 64 vocabulary: 700001",
   };

@@ -226,6 +226,20 @@ TEST_F(PeakMemoryTest, OfExpertRanks) {
   }
 }
 
+// Heads that are wider together than the model, and queries and keys from before their norms.
+TEST_F(PeakMemoryTest, OfAttentionOfNewerModels) {
+  for (const std::string compute : {"type: F32", "type: BF16 recompute: SELECTIVE"}) {
+    ExpectAsPlanned(
+        absl::StrCat("model { transformer { layers: 3 width: 384 heads: 6 kv_heads: 3 head_width: "
+                     "128 context: 256 norm: RMS_NORM positions: ROTARY activation: SWIGLU "
+                     "no_biases: true attention_biases: true query_key_norm: PER_HEAD } } data { "
+                     "sequences { path: '",
+                     TextPath(), "' } } batch_size: 4 workers: 1 compute { ", compute, " }",
+                     kAllReduce),
+        kFirst);
+  }
+}
+
 // What products pack finds its place again, however the heap is cut in pieces between them.
 TEST_F(PeakMemoryTest, IsTheSameFromRunToRun) {
   const v1::JobSpec spec = SpecOf(

@@ -82,8 +82,8 @@ TEST_P(PyTorchGradientsTest, AreThoseOfMuster) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, PyTorchGradientsTest,
-                         testing::Values("gpt2", "llama", "llama3", "qwen2", "qwen3", "mixtral",
-                                         "qwen2_moe", "qwen3_moe", "olmoe"));
+                         testing::Values("gpt2", "llama", "llama3", "mistral", "qwen2", "qwen3",
+                                         "mixtral", "qwen2_moe", "qwen3_moe", "olmoe"));
 
 }  // namespace
 }  // namespace muster

@@ -151,6 +151,7 @@ absl::StatusOr<TransformerShape> ResolveTransformer(const v1::TransformerSpec& s
   } else if (spec.query_key_norm() == Spec::WHOLE_WIDTH) {
     shape.query_key_norm = TransformerShape::QueryKeyNorm::kWholeWidth;
   }
+  shape.window = spec.sliding_window();
   shape.dropout = spec.dropout();
   shape.attention_dropout = spec.attention_dropout();
   shape.rotary = ResolveAngles(spec);

@@ -130,7 +130,7 @@ TEST(ResolveTransformerTest, Refusals) {
                {"width: 1024 heads: 2", "heads", "512"},
                {"width: 90 positions: ROTARY", "positions", "15"},
                {"head_width: 300", "head_width", "300"},
-               {"sliding_window: 8", "sliding_window", "8"},
+               {"sliding_window: 2000000", "sliding_window", "2000000"},
                {"context: 1", "context", "1"},
                {"dropout: 1", "dropout", "1"},
                {"dropout: nan", "dropout", "nan"},

@@ -341,7 +341,8 @@ const std::vector<const char*> kSettings = {
     // As in Qwen 3, and in OLMoE.
     "kv_heads: 1 norm: RMS_NORM positions: ROTARY no_biases: true head_width: 6 query_key_norm: "
     "PER_HEAD",
-    "kv_heads: 1 norm: RMS_NORM positions: ROTARY no_biases: true query_key_norm: WHOLE_WIDTH"};
+    "kv_heads: 1 norm: RMS_NORM positions: ROTARY no_biases: true query_key_norm: WHOLE_WIDTH",
+    "positions: ROTARY sliding_window: 2"};
 
 INSTANTIATE_TEST_SUITE_P(Settings, TransformerSettingsTest, ::testing::ValuesIn(kSettings));
 INSTANTIATE_TEST_SUITE_P(Experts, TransformerSettingsTest,

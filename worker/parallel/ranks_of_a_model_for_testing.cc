@@ -205,7 +205,8 @@ TransformerShape LlamaForTesting(int64_t context) {
           .tied_head = false,
           .biases = false,
           .attention_biases = true,
-          .query_key_norm = TransformerShape::QueryKeyNorm::kPerHead};
+          .query_key_norm = TransformerShape::QueryKeyNorm::kPerHead,
+          .window = context / 2 + 1};
 }
 
 TransformerShape ExpertsForTesting(int64_t context, int64_t experts) {
@@ -213,6 +214,7 @@ TransformerShape ExpertsForTesting(int64_t context, int64_t experts) {
   shape.head_columns = 0;
   shape.attention_biases = false;
   shape.query_key_norm = TransformerShape::QueryKeyNorm::kNone;
+  shape.window = 0;
   shape.experts = {.experts = experts,
                    .top_k = 2,
                    .width = 24,

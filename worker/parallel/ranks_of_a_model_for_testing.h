@@ -20,7 +20,7 @@ namespace muster {
 TransformerShape Gpt2ForTesting(int64_t context);
 
 // Grouped heads, of which there are fewer than tensor ranks where there are four or eight, which
-// are wider together than the model; biases of attention alone, and norms of heads.
+// are wider together than the model; biases of attention alone, norms of heads, and a window.
 TransformerShape LlamaForTesting(int64_t context);
 
 // The latter without these, with experts in the second block, and a shared one with a gate.

@@ -35,6 +35,7 @@ struct ResolvedAttentionShape {
   float scale_log2;
   // AttentionShape's.
   const int32_t* token_positions;
+  int64_t window;
 
   MUSTER_DEVICE int KeyHeadOf(int h) const { return h / (H / KV); }
   // Of token 0 of sequence b: its queries of head h, and keys and values of key-value head kv.
@@ -55,12 +56,16 @@ struct ResolvedAttentionShape {
 
   // Query t's own token is key t + Shift().
   MUSTER_DEVICE int64_t Shift() const { return first_query - first_key; }
+  MUSTER_DEVICE bool SeesAllBefore() const { return token_positions == nullptr && window == 0; }
   // Returns the first key that query t of sequence b sees; it never falls as t grows. Behind the
   // last query: of the last one.
   MUSTER_DEVICE int64_t FirstKey(int b, int64_t t) const {
-    if (token_positions == nullptr) return 0;
+    if (SeesAllBefore()) return 0;
     const int64_t query = Min64(t, queries - 1);
-    return Max64(0, Shift() + query - token_positions[b * query_rows + query]);
+    const int64_t own = Shift() + query;
+    const int64_t first =
+        token_positions == nullptr ? 0 : Max64(0, own - token_positions[b * query_rows + query]);
+    return window == 0 ? first : Max64(first, own - window + 1);
   }
   // Returns the key behind the last one that query t sees.
   MUSTER_DEVICE int64_t EndOfKeys(int64_t t) const {
@@ -71,7 +76,7 @@ struct ResolvedAttentionShape {
   // Returns the query behind the last one that sees the key, which is less than `keys`; where none
   // does, FirstQuery or less. Halves what is left of the sequence: first keys never fall.
   MUSTER_DEVICE int64_t EndOfQueries(int b, int64_t key) const {
-    if (token_positions == nullptr) return queries;
+    if (SeesAllBefore()) return queries;
     int64_t seeing = FirstQuery(key), end = queries;
     if (seeing >= end || FirstKey(b, seeing) > key) return Min64(seeing, end);
     while (end - seeing > 1) {
@@ -109,7 +114,8 @@ inline ResolvedAttentionShape PlaceOf(const AttentionShape& shape, const Attenti
       .out_stride = shape.out_stride != 0 ? shape.out_stride : shape.H * shape.D,
       .scale = scale,
       .scale_log2 = scale * kLog2E,
-      .token_positions = shape.token_positions};
+      .token_positions = shape.token_positions,
+      .window = shape.window};
 }
 
 inline ResolvedAttentionShape PlaceOf(const AttentionShape& shape) {

@@ -147,8 +147,10 @@ void CachedAttention(const AttentionShape& shape, int64_t first_position, const 
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = i / shape.H, h = i % shape.H;
       const int64_t b = row / shape.T, t = row % shape.T;
-      const int64_t length = first_position + t + 1;
-      const int64_t head = (b * shape.KV + h / (shape.H / shape.KV)) * cache.capacity * D;
+      const int64_t seen = first_position + t + 1;
+      const int64_t length = shape.window > 0 ? std::min(seen, shape.window) : seen;
+      const int64_t head =
+          ((b * shape.KV + h / (shape.H / shape.KV)) * cache.capacity + seen - length) * D;
       kernels.cached_attention(D, length, scale, qkv + row * QkvStride(shape) + h * D,
                                cache.keys + head, cache.values + head,
                                ThreadScratch().Reserve(PaddedHead(length)),

@@ -43,6 +43,9 @@ struct AttentionShape {
   // own document alone, [t - position, t], and tiles that no query of theirs sees are passed over.
   // Null: a sequence is one document. A sequence's first position is 0. Not for CachedAttention.
   const int32_t* token_positions = nullptr;
+  // Above 0: a query sees its own key and so many less one before it, of those that it would see
+  // anyway. Tiles that no query of theirs sees are passed over, too.
+  int64_t window = 0;
 };
 
 // Dropout of the probabilities, after the softmax: a row's sum is that of all. Keys of query t of
@@ -141,7 +144,7 @@ void AppendKeyValues(const AttentionShape& shape, int64_t first_position, const 
 
 // Attention of the T tokens of qkv (often one), at positions [first_position, first_position + T),
 // over the cache, in which their own keys and values already are: token t sees positions <=
-// first_position + t. Only queries are read from qkv.
+// first_position + t, or shape.window of these. Only queries are read from qkv.
 void CachedAttention(const AttentionShape& shape, int64_t first_position, const float* qkv,
                      const KeyValueCache& cache, float* out);
 

@@ -47,11 +47,14 @@ struct Sight {
   MUSTER_ALWAYS_INLINE Sight(const AttentionShape& shape, const AttentionPart& part, int64_t b)
       : keys(part.keys),
         shift(part.first_query - part.first_key),
+        window(shape.window),
         positions(shape.token_positions == nullptr ? nullptr
                                                    : shape.token_positions + b * part.query_rows) {}
 
   MUSTER_ALWAYS_INLINE int64_t First(int64_t t) const {
-    return positions == nullptr ? 0 : Larger(0, shift + t - positions[t]);
+    const int64_t own = shift + t;
+    const int64_t first = positions == nullptr ? 0 : Larger(0, own - positions[t]);
+    return window == 0 ? first : Larger(first, own - window + 1);
   }
   MUSTER_ALWAYS_INLINE int64_t End(int64_t t) const {
     return Larger(0, Smaller(keys, shift + t + 1));
@@ -64,6 +67,7 @@ struct Sight {
   int64_t keys;
   // Query t's own token is key shift + t.
   int64_t shift;
+  int64_t window;
   const int32_t* positions;
 };
 

@@ -20,6 +20,8 @@ struct AttentionCase {
   float dropout = 0;
   // The seed of DocumentPositions; 0: each sequence is one document.
   uint32_t documents = 0;
+  // AttentionShape::window.
+  int64_t window = 0;
 };
 const AttentionCase kAttentionCases[] = {{1, 1, 1, 1, 1},
                                          {2, 3, 1, 1, 5},
@@ -42,7 +44,11 @@ const AttentionCase kAttentionCases[] = {{1, 1, 1, 1, 1},
                                          {1, 1100, 2, 1, 24, 0, 0, 5},
                                          {3, 200, 6, 2, 20, 0, 0, 6},
                                          {2, 330, 2, 1, 40, 0, 0.3f, 7},
-                                         {1, 640, 4, 4, 8, 1, 0.1f, 8}};
+                                         {1, 640, 4, 4, 8, 1, 0.1f, 8},
+                                         {2, 70, 4, 2, 8, 3, 0, 0, 1},
+                                         {1, 530, 2, 1, 48, 0, 0, 0, 100},
+                                         {2, 330, 2, 1, 40, 0, 0.3f, 0, 64},
+                                         {2, 300, 2, 1, 33, 0, 0, 9, 47}};
 
 int64_t QkvStride(const AttentionCase& c) { return (c.H + 2 * c.KV) * c.D + c.gap; }
 int64_t OutStride(const AttentionCase& c) { return c.H * c.D + c.gap; }
@@ -61,7 +67,8 @@ AttentionShape ShapeOf(const AttentionCase& c, const std::vector<int32_t>& posit
           .D = c.D,
           .qkv_stride = c.gap == 0 ? 0 : QkvStride(c),
           .out_stride = c.gap == 0 ? 0 : OutStride(c),
-          .token_positions = positions.empty() ? nullptr : positions.data()};
+          .token_positions = positions.empty() ? nullptr : positions.data(),
+          .window = c.window};
 }
 
 constexpr uint64_t kFirstExample = 5;
@@ -99,7 +106,8 @@ AttentionReference AttentionOf(const AttentionCase& c, const std::vector<double>
         const int64_t q = place(i, h), o = (b * c.T + i) * OutStride(c) + h * c.D;
         std::vector<double> p(i + 1), dp(i + 1);
         double sum = 0;
-        const int64_t first = positions.empty() ? 0 : i - positions[b * c.T + i];
+        int64_t first = positions.empty() ? 0 : i - positions[b * c.T + i];
+        if (c.window > 0) first = std::max(first, i - c.window + 1);
         for (int64_t j = first; j <= i; ++j) {
           double s = 0;
           for (int64_t d = 0; d < c.D; ++d) s += qkv[q + d] * qkv[place(j, c.H + kv) + d];
@@ -189,9 +197,9 @@ TYPED_TEST(AttentionTest, ForwardAndBackwardOfManyShapes) {
   using T = TypeParam;
   constexpr float kFiller = 3;
   for (const AttentionCase& c : kAttentionCases) {
-    SCOPED_TRACE(testing::Message()
-                 << "B " << c.B << " T " << c.T << " H " << c.H << " KV " << c.KV << " D " << c.D
-                 << " gap " << c.gap << " dropout " << c.dropout << " documents " << c.documents);
+    SCOPED_TRACE(testing::Message() << "B " << c.B << " T " << c.T << " H " << c.H << " KV " << c.KV
+                                    << " D " << c.D << " gap " << c.gap << " dropout " << c.dropout
+                                    << " documents " << c.documents << " window " << c.window);
     const std::vector<int32_t> positions = PositionsOf(c);
     const AttentionShape shape = ShapeOf(c, positions);
     const DropoutMask mask = MaskOf(c);
@@ -352,8 +360,11 @@ TEST(AttentionRangeTest, NanReachesWhoSeesIt) {
 }
 
 // Tokens one by one, and several at a time, over the cache: what attention gives all at once.
-TEST(CachedAttentionTest, GivesTheSame) {
-  const AttentionCase c = {2, 75, 6, 2, 20, 3};
+class CachedAttentionTest : public testing::TestWithParam<int64_t> {};
+
+TEST_P(CachedAttentionTest, GivesTheSame) {
+  AttentionCase c = {2, 75, 6, 2, 20, 3};
+  c.window = GetParam();
   const auto qkv = RandomArray(c.B * c.T * QkvStride(c), 1, -2, 2);
   std::vector<float> wanted(c.B * c.T * OutStride(c));
   Attention<float>(ShapeOf(c), qkv.data(), wanted.data(), nullptr);
@@ -391,6 +402,8 @@ TEST(CachedAttentionTest, GivesTheSame) {
   });
   SetComputeThreads(1);
 }
+
+INSTANTIATE_TEST_SUITE_P(Windows, CachedAttentionTest, testing::Values(0, 1, 20));
 
 TEST(AttentionShapeTest, NothingToDo) {
   Attention<float>({.B = 2, .T = 0, .H = 2, .KV = 1, .D = 8}, nullptr, nullptr, nullptr);

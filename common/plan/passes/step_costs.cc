@@ -24,7 +24,8 @@ StepCosts CostsOfStep(const v1::JobSpec& spec, const ModelSize& model, double do
   costs.flops_per_item = 6.0 * static_cast<double>(costs.multiplied);
   if (!model.transformer.has_value()) return costs;
   const TransformerSize& size = *model.transformer;
-  const double attended = document_tokens > 0 ? document_tokens : static_cast<double>(size.T);
+  const double attended =
+      size.Attended(document_tokens > 0 ? document_tokens : static_cast<double>(size.T));
   costs.items_are_tokens = true;
   costs.items *= size.T;
   costs.flops_per_item += 6.0 * static_cast<double>(size.layers * size.A) * attended;

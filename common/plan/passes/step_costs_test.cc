@@ -41,6 +41,25 @@ TEST(StepCostsTest, AttentionStaysWithinDocuments) {
   EXPECT_DOUBLE_EQ(apart.recomputed_flops_per_item, 2.0 * 12 * 768 * 64);
 }
 
+TEST(StepCostsTest, AttentionIsThatOfAllHeadsWithinTheWindow) {
+  v1::JobSpec spec = Gpt2("compute { recompute: SELECTIVE }");
+  v1::TransformerSpec& model = *spec.mutable_model()->mutable_transformer();
+  model.set_head_width(128);
+  model.set_kv_heads(4);
+  constexpr uint64_t kMatrices = 12 * 768 * ((12 + 2 * 4) * 128 + 12 * 128 + 8 * 768) + 50257 * 768;
+  constexpr double kColumns = 12 * 128;
+  const StepCosts whole = CostsOfStep(spec, SizeOf(spec));
+  EXPECT_EQ(whole.multiplied, kMatrices);
+  EXPECT_DOUBLE_EQ(whole.flops_per_item, 6.0 * kMatrices + 6.0 * 12 * kColumns * 1024);
+  EXPECT_DOUBLE_EQ(whole.recomputed_flops_per_item, 2.0 * 12 * kColumns * 1024);
+  // Twice the mean number of keys: 256 of all but the first tokens.
+  model.set_sliding_window(256);
+  EXPECT_DOUBLE_EQ(CostsOfStep(spec, SizeOf(spec)).flops_per_item,
+                   6.0 * kMatrices + 6.0 * 12 * kColumns * (512 - 64));
+  model.set_sliding_window(1024);
+  EXPECT_DOUBLE_EQ(CostsOfStep(spec, SizeOf(spec)).flops_per_item, whole.flops_per_item);
+}
+
 TEST(StepCostsTest, CountsWhatIsMadeAgain) {
   const v1::JobSpec selective = Gpt2("compute { recompute: SELECTIVE }");
   EXPECT_DOUBLE_EQ(CostsOfStep(selective, SizeOf(selective)).recomputed_flops_per_item,

@@ -40,7 +40,7 @@ void AddTransformer(const v1::JobSpec& spec, const TransformerSize& size,
   const uint64_t sequences = LargestMicroBatch(spec);
   const auto tokens = static_cast<double>(TokensOf(size, sequences));
   const auto C = static_cast<double>(size.C);
-  const auto T = static_cast<double>(size.T);
+  const double T = size.Attended(static_cast<double>(size.T));
   const double attention = 2 * static_cast<double>(size.A) * T;
   ActivationRequest request = ActivationRequestOf(size, sequences, spec.compute());
   request.split_backward = ShapeOfStages(spec).order == StageOrder::kZeroBubble;

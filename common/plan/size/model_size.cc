@@ -263,6 +263,7 @@ TransformerSize SizeOfTransformer(const v1::TransformerSpec& spec, const DataSiz
     size.V = RoundUp(size.V, multiple);
   }
   size.T = spec.context();
+  size.window = spec.sliding_window();
   size.experts = ExpertsOf(spec);
   return size;
 }

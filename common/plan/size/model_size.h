@@ -40,6 +40,8 @@ struct TransformerSize {
   // Rows of the embedding, padding included.
   uint64_t V = 0;
   uint64_t T = 0;
+  // Tokens that one attends to, its own included; 0: all before it.
+  uint64_t window = 0;
   // The number of ranks that divide the layers, and whether they divide tokens, too.
   uint64_t tensor_ranks = 1;
   bool divides_tokens = false;
@@ -58,6 +60,12 @@ struct TransformerSize {
   }
   uint64_t DownColumns(uint64_t layer) const {
     return experts.IsExpertBlock(layer) ? experts.k * experts.F + experts.shared_F : F;
+  }
+  // Returns twice the mean number of keys that a token attends to where those that see one another
+  // are so many in a row.
+  double Attended(double tokens) const {
+    const auto W = static_cast<double>(window);
+    return window == 0 || W >= tokens ? tokens : 2 * W - W * W / tokens;
   }
   // Tokens of a whole sequence.
   uint64_t context() const { return T * context_ranks; }

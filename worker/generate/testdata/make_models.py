@@ -37,10 +37,10 @@ def normal(*shape):
     return torch.randn(*shape) * 0.3
 
 
-def attention(q, k, v):
-    """[heads, T, D] each, causal."""
+def attention(q, k, v, window=T):
+    """[heads, T, D] each, causal; a token attends to so many, itself among them."""
     scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
-    mask = torch.triu(torch.ones(T, T, dtype=torch.bool), 1)
+    mask = torch.triu(torch.ones(T, T, dtype=torch.bool), 1) | torch.tril(torch.ones(T, T, dtype=torch.bool), -window)
     return torch.softmax(scores.masked_fill(mask, float("-inf")), -1) @ v
 
 
@@ -290,7 +290,7 @@ def family(model_type, architecture, **own):
             q = rotate(heads(y, n + "self_attn.q", H))
             k = rotate(heads(y, n + "self_attn.k", K)).repeat_interleave(H // K, 0)
             v = split(linear(y, n + "self_attn.v_proj"), K).repeat_interleave(H // K, 0)
-            x = x + linear(join(attention(q, k, v)), n + "self_attn.o_proj")
+            x = x + linear(join(attention(q, k, v, config.get("sliding_window", T))), n + "self_attn.o_proj")
             y = norm(x, n + "post_attention_layernorm")
             if not E:
                 x = x + swiglu(y, n + "mlp.")
@@ -324,6 +324,7 @@ def scaling(kind, **own):
 FAMILIES = {
     "llama3": lambda: family("llama", "LlamaForCausalLM", head_dim=8, tie_word_embeddings=True,
                              rope_scaling=scaling("llama3", low_freq_factor=1.0, high_freq_factor=4.0)),
+    "mistral": lambda: family("mistral", "MistralForCausalLM", sliding_window=5),
     "qwen2": lambda: family("qwen2", "Qwen2ForCausalLM"),
     "qwen3": lambda: family("qwen3", "Qwen3ForCausalLM", head_dim=8, rope_scaling=scaling("yarn")),
     "qwen2_moe": lambda: family("qwen2_moe", "Qwen2MoeForCausalLM", **moe(

@@ -47,7 +47,8 @@ AttentionShape TransformerBlock::AttentionOf(const TokenRows& rows) const {
           .H = shape_.heads,
           .KV = shape_.kv_heads,
           .D = shape_.head_dim(),
-          .token_positions = rows.token_positions};
+          .token_positions = rows.token_positions,
+          .window = shape_.window};
 }
 
 RotaryShape TransformerBlock::RotaryOf(const TokenRows& rows) const {

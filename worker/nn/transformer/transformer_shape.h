@@ -74,6 +74,8 @@ struct TransformerShape {
   // True if queries, keys and values have biases even without others.
   bool attention_biases = false;
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
+  // Tokens that one attends to, its own included; 0: all before it.
+  int64_t window = 0;
   // The dropout after the embedding and at the end of each branch.
   float dropout = 0;
   // The dropout of attention's probabilities.

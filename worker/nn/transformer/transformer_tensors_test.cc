@@ -35,6 +35,32 @@ TransformerShape TinyLlama() {
           .biases = false};
 }
 
+// Qwen2.5-0.5B and Qwen3-0.6B.
+TransformerShape SmallQwen2() {
+  TransformerShape shape = TinyLlama();
+  shape.layers = 24;
+  shape.width = 896;
+  shape.heads = 14;
+  shape.kv_heads = 2;
+  shape.feed_forward = 4864;
+  shape.vocabulary = 151936;
+  shape.tied_head = true;
+  shape.attention_biases = true;
+  return shape;
+}
+TransformerShape SmallQwen3() {
+  TransformerShape shape = SmallQwen2();
+  shape.layers = 28;
+  shape.width = 1024;
+  shape.heads = 16;
+  shape.head_columns = 128;
+  shape.kv_heads = 8;
+  shape.feed_forward = 3072;
+  shape.attention_biases = false;
+  shape.query_key_norm = TransformerShape::QueryKeyNorm::kPerHead;
+  return shape;
+}
+
 int64_t Parameters(const TransformerShape& shape) {
   return DenseLayout::Create(MakeTransformerTensors(shape).specs, {})->elements();
 }
@@ -43,6 +69,8 @@ int64_t Parameters(const TransformerShape& shape) {
 TEST(TransformerTensorsTest, CountsOfKnownModels) {
   EXPECT_EQ(Parameters(Gpt2()), 124439808);
   EXPECT_EQ(Parameters(TinyLlama()), 1100048384);
+  EXPECT_EQ(Parameters(SmallQwen2()), 494032768);
+  EXPECT_EQ(Parameters(SmallQwen3()), 596049920);
 }
 
 TEST(TransformerTensorsTest, NamesAndShapes) {
@@ -74,7 +102,7 @@ TEST(TransformerTensorsTest, NamesAndShapes) {
 TEST(TransformerTensorsTest, SharesOfRanksAreThoseOfTheirShape) {
   TransformerShape gpt2 = Gpt2();
   gpt2.padded_vocabulary = 50304;
-  for (const TransformerShape& shape : {gpt2, TinyLlama()}) {
+  for (const TransformerShape& shape : {gpt2, TinyLlama(), SmallQwen3()}) {
     for (const int ranks : {2, 4}) {
       const TransformerTensors of_shape =
           MakeTransformerTensors(ShapeOfRank(shape, Mesh({.tensor = ranks})));

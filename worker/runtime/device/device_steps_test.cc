@@ -29,6 +29,12 @@ const char kGpt2[] = "layers: 2 width: 32 heads: 2 context: 9";
 const char kLlama[] =
     "layers: 2 width: 32 heads: 4 kv_heads: 2 feed_forward: 40 context: 9 norm: RMS_NORM "
     "positions: ROTARY activation: SWIGLU separate_head: true no_biases: true";
+// With what attention of newer models has.
+const char kModern[] =
+    "layers: 2 width: 32 heads: 4 kv_heads: 2 head_width: 16 feed_forward: 40 context: 9 norm: "
+    "RMS_NORM positions: ROTARY activation: SWIGLU separate_head: true no_biases: true "
+    "attention_biases: true query_key_norm: PER_HEAD sliding_window: 4 rotary_scaling { type: "
+    "LLAMA3 factor: 8 original_context: 64 }";
 const char kOdd[] =
     "layers: 1 width: 48 heads: 3 kv_heads: 1 feed_forward: 23 context: 9 separate_head: true";
 
@@ -91,8 +97,13 @@ class DeviceStepsTest : public ::testing::Test {
     ASSERT_EQ(gradients.size(), reference.gradients().size());
     for (size_t t = 0; t < gradients.size(); ++t) {
       ASSERT_EQ(gradients[t].size(), reference.gradients()[t].size());
-      EXPECT_LE(RelativeDistance(gradients[t], reference.gradients()[t]), bound)
-          << reference.tensors()[t].name;
+      const std::string& name = reference.tensors()[t].name;
+      // In 16 bits: sums over all tokens and heads of products that nearly cancel.
+      const bool of_heads =
+          absl::EndsWith(name, "query_norm.weight") || absl::EndsWith(name, "key_norm.weight");
+      EXPECT_LE(RelativeDistance(gradients[t], reference.gradients()[t]),
+                of_heads && bound > 1e-5 ? 3 * bound : bound)
+          << name;
     }
   }
 
@@ -217,7 +228,9 @@ void DeviceStepsShapesTest::CompareSteps(uint64_t steps) {
 // Both kinds of dropout, and none, with padding and without.
 INSTANTIATE_TEST_SUITE_P(
     Shapes, DeviceStepsShapesTest,
-    ::testing::Values(kOdd, absl::StrCat(kGpt2, " dropout: 0.2 attention_dropout: 0.2"),
+    ::testing::Values(kOdd, kModern,
+                      absl::StrCat(kGpt2, " query_key_norm: WHOLE_WIDTH head_width: 12"),
+                      absl::StrCat(kGpt2, " dropout: 0.2 attention_dropout: 0.2"),
                       absl::StrCat(kLlama, " attention_dropout: 0.3"),
                       absl::StrCat(kGpt2, " vocabulary: 37 pad_vocabulary_to: 16")));
 INSTANTIATE_TEST_SUITE_P(ExhaustiveShapes, DeviceStepsShapesTest,
