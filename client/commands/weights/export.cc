@@ -148,7 +148,8 @@ void AddExport(CLI::App& app, Session& session) {
       ->add_option("--format", arguments->format,
                    "safetensors: one file with Muster's tensor names. huggingface: config.json, "
                    "model.safetensors and the tokenizer's files; only for transformers shaped like "
-                   "GPT-2, Llama, Mixtral or Qwen2-MoE. Default: safetensors")
+                   "GPT-2, Llama, Mistral, Qwen 2 or 3, or one of these with experts (Mixtral, "
+                   "Qwen2-MoE, Qwen3-MoE, OLMoE). Default: safetensors")
       ->transform(OneOf({kSafetensors, kHuggingFace}));
   command->add_option("--tokenizer", arguments->tokenizer,
                       "Tokenizer of a transformer, if it is not where the job says");

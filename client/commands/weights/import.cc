@@ -144,7 +144,8 @@ absl::Status Import(const Session& session, const ImportArguments& arguments) {
 void AddImport(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<ImportArguments>();
   auto* command = app.add_subcommand(
-      "import", "Import a GPT-2, Llama or Mixtral model from a Hugging Face folder");
+      "import",
+      "Import a GPT-2, Llama, Mistral, Qwen, Mixtral or OLMoE model from a Hugging Face folder");
   command->add_option("folder", arguments->folder, "Folder with config.json and model.safetensors")
       ->required();
   command

@@ -106,8 +106,8 @@ class Weights:
         Args:
             path: file to write; with `huggingface` a folder.
             format: safetensors, which for a transformer also says what it is and how its tokens are made; or huggingface, for
-                transformers in the shape of GPT-2, Llama, Mixtral or
-                Qwen2-MoE.
+                transformers in the shape of GPT-2, Llama, Mistral, Qwen 2 or 3, or one of these with experts (Mixtral,
+                Qwen2-MoE, Qwen3-MoE, OLMoE).
             force: replaces what is there.
 
         Raises:
