@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "common/job/invalid.h"
 #include "common/job/job_road.h"
+#include "common/mesh/job_mesh.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -84,6 +85,12 @@ absl::Status ValidateDevice(const v1::JobSpec& spec) {
     return Invalid("model.transformer.moe.selection_bias", "true",
                    "but compute.device is CUDA, and only processors move biases by signs in this "
                    "version: take auxiliary_loss, or compute.device CPU");
+  }
+  if (spec.model().transformer().moe().auxiliary_scope() == v1::MoeSpec::GLOBAL_BATCH &&
+      SizeAlong(kDataAxes, spec) > 1) {
+    return Invalid("model.transformer.moe.auxiliary_scope", "GLOBAL_BATCH",
+                   "but compute.device is CUDA, and devices count choices by data rank in this "
+                   "version: take MICRO_BATCH, or compute.device CPU");
   }
   for (const Refusal& refusal : TrainsByAllReduce(spec) ? Resident(spec) : OnServers(spec)) {
     if (refusal.applies) return Invalid(refusal.field, refusal.value, refusal.reason);

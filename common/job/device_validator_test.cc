@@ -58,6 +58,14 @@ INSTANTIATE_TEST_SUITE_P(
         BadJob{"SelectionBiasOnServers",
                [](v1::JobSpec& s) { WithSelectionBias(s, v1::UpdateSpec::PARAMETER_SERVER); },
                HasSubstr("moe.selection_bias is true; but compute.device is CUDA")},
+        BadJob{"ChoicesOfAllDataRanks",
+               [](v1::JobSpec& s) {
+                 OnDevices(s);
+                 s.mutable_model()->mutable_transformer()->mutable_moe()->set_auxiliary_scope(
+                     v1::MoeSpec::GLOBAL_BATCH);
+                 s.set_workers(2);
+               },
+               AllOf(HasSubstr("moe.auxiliary_scope is GLOBAL_BATCH"), HasSubstr("MICRO_BATCH"))},
         BadJob{"OneOrder",
                [](v1::JobSpec& s) {
                  OnDevices(s);

@@ -80,12 +80,9 @@ absl::Status ValidateRouterLosses(const MoeSpec& moe) {
     return RefusedExperts("capacity_factor", moe.capacity_factor(),
                           "but this version drops no choices: leave it out");
   }
-  if (MoeSpec::Scope_IsValid(moe.auxiliary_scope()) &&
-      moe.auxiliary_scope() != MoeSpec::GLOBAL_BATCH) {
-    return absl::OkStatus();
-  }
+  if (MoeSpec::Scope_IsValid(moe.auxiliary_scope())) return absl::OkStatus();
   return RefusedExperts("auxiliary_scope", static_cast<int>(moe.auxiliary_scope()),
-                        "it must be SEQUENCE or MICRO_BATCH");
+                        "it must be SEQUENCE, MICRO_BATCH or GLOBAL_BATCH");
 }
 
 }  // namespace
@@ -121,7 +118,14 @@ absl::Status ValidateExperts(const v1::TransformerSpec& spec) {
 }
 
 absl::Status ValidateExpertUpdates(const v1::JobSpec& spec) {
-  if (!spec.model().transformer().moe().selection_bias()) return absl::OkStatus();
+  const MoeSpec& moe = spec.model().transformer().moe();
+  if (moe.auxiliary_scope() == MoeSpec::GLOBAL_BATCH && !TrainsByAllReduce(spec) &&
+      SizeAlong(kDataAxes, spec) > 1) {
+    return RefusedExperts("auxiliary_scope", "GLOBAL_BATCH",
+                          "but on parameter servers workers do not meet within a step: take "
+                          "MICRO_BATCH, or set update.dense ALL_REDUCE");
+  }
+  if (!moe.selection_bias()) return absl::OkStatus();
   const v1::UpdateSpec& update = spec.update();
   // Biases follow the loads of a whole step.
   if (!TrainsByAllReduce(spec) && update.staleness_bound() != 0) {

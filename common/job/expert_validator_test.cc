@@ -25,6 +25,7 @@ TEST(ExpertValidatorTest, TakesWhatCanBeComputed) {
   for (const char* moe :
        {"", "moe { experts: 2 top_k: 1 }",
         "moe { experts: 8 top_k: 8 expert_width: 3 auxiliary_scope: SEQUENCE }",
+        "moe { experts: 8 top_k: 1 auxiliary_scope: GLOBAL_BATCH }",
         "moe { experts: 8 top_k: 2 shared_width: 4 shared_gate: true dense_layers: [0, 2] }",
         "moe { experts: 8 top_k: 4 groups: 4 top_groups: 2 scores: SIGMOID scaling: 2.5 }",
         "moe { experts: 8 top_k: 2 selection_bias: true bias_rate: 0.1 }",
@@ -59,11 +60,10 @@ TEST(ExpertValidatorTest, NamesWhatCannot) {
       {"experts: 4 top_k: 2 auxiliary_loss: -0.1", "auxiliary_loss is -0.1", "positive"},
       {"experts: 4 top_k: 2 bias_rate: 0.1", "bias_rate is 0.1", "`selection_bias`"},
       {"experts: 4 top_k: 2 capacity_factor: 1", "capacity_factor is 1", "leave it out"},
-      {"experts: 4 top_k: 2 auxiliary_scope: GLOBAL_BATCH", "auxiliary_scope is 3",
-       "SEQUENCE or MICRO_BATCH"},
       {"experts: 4 top_k: 2 selection_bias: true bias_rate: -1", "bias_rate is -1", "positive"},
       {"experts: 4 top_k: 2 z_loss: inf", "z_loss is inf", "positive"},
-      {"experts: 4 top_k: 2 auxiliary_scope: 9", "auxiliary_scope is 9", "SEQUENCE or MICRO_BATCH"},
+      {"experts: 4 top_k: 2 auxiliary_scope: 9", "auxiliary_scope is 9",
+       "SEQUENCE, MICRO_BATCH or GLOBAL_BATCH"},
   };
   for (const auto& [moe, field, remedy] : cases) {
     const absl::Status status = Validate(absl::StrCat("moe { ", moe, " }"));
@@ -98,6 +98,22 @@ TEST(ExpertValidatorTest, BiasesMoveByTheLoadsOfAStep) {
               AllOf(HasSubstr("moe.selection_bias is true"), HasSubstr("travel as BF16")));
 }
 
+TEST(ExpertValidatorTest, ChoicesOfAllDataRanksAreCountedByAllReduce) {
+  v1::JobSpec spec;
+  v1::MoeSpec& moe = *spec.mutable_model()->mutable_transformer()->mutable_moe();
+  moe.set_auxiliary_scope(v1::MoeSpec::GLOBAL_BATCH);
+  EXPECT_EQ(ValidateExpertUpdates(spec), absl::OkStatus()) << "one rank counts for itself";
+  spec.set_workers(2);
+  EXPECT_THAT(
+      std::string(ValidateExpertUpdates(spec).message()),
+      AllOf(HasSubstr("auxiliary_scope is GLOBAL_BATCH"), HasSubstr("update.dense ALL_REDUCE")));
+  spec.mutable_parallelism()->set_tensor(2);
+  EXPECT_EQ(ValidateExpertUpdates(spec), absl::OkStatus()) << "one data rank";
+  spec.mutable_parallelism()->clear_tensor();
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  EXPECT_EQ(ValidateExpertUpdates(spec), absl::OkStatus());
+}
+
 std::string RankRefusal(const std::string& changes) {
   v1::JobSpec spec;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
@@ -118,7 +134,8 @@ TEST(ExpertValidatorTest, ExpertRanks) {
   } cases[] = {
       {"model { transformer { moe { experts: 5 } } }", "divide the 5 experts"},
       {"model { mlp { hidden: 4 } }", "no experts"},
-      {"update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER }", "set update.dense ALL_REDUCE"},
+      {"update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER }",
+       "set update.dense ALL_REDUCE"},
       {"compute { device: CUDA }", "on GPUs"},
       {"parallelism { pipeline: 2 pipeline_schedule: ZERO_BUBBLE }", "another"},
       {"min_workers: 2", "some of the experts"},

@@ -68,6 +68,13 @@ bool DividesTokens(const v1::JobSpec& spec) {
          (!parallelism.has_sequence() || parallelism.sequence());
 }
 
+ChoicesCounted ChoicesCountedOf(const v1::JobSpec& spec) {
+  const v1::MoeSpec& moe = spec.model().transformer().moe();
+  const bool counts = moe.auxiliary_loss() > 0 || moe.selection_bias();
+  return counts && moe.auxiliary_scope() == v1::MoeSpec::GLOBAL_BATCH ? ChoicesCounted::kTogether
+                                                                      : ChoicesCounted::kByDataRank;
+}
+
 bool SumsInRankOrder(const v1::JobSpec& spec) {
   return spec.update().deterministic() || spec.parallelism().tensor() > 1;
 }

@@ -33,6 +33,12 @@ uint32_t LargestMicroBatch(const v1::JobSpec& spec);
 // parallelism).
 bool DividesTokens(const v1::JobSpec& spec);
 
+// Whose choices of experts are counted together. kTogether: those of all data ranks, which for that
+// have a group of their own, since calls within layers come in another order than those that move
+// gradients.
+enum class ChoicesCounted { kByDataRank, kTogether };
+ChoicesCounted ChoicesCountedOf(const v1::JobSpec& spec);
+
 // Returns whether data ranks sum gradients in order of rank (CollectiveCall::deterministic), where
 // their communicator can: if the job asks for it, and always with several tensor ranks. Each of
 // these sums its copy of what it shares with others among data ranks of its own. In another order

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "common/mesh/job_mesh.h"
 #include "common/mesh/mesh.h"
 
 namespace muster {
@@ -10,7 +11,8 @@ namespace muster {
 // Returns the axes along which the ranks of a round have groups of their own, beside that of all
 // ranks, in the order in which they make them. A group along kGradientAxes, kShardAxes or kCopyAxes
 // is that of all ranks, or one of these.
-inline std::vector<Axes> GroupsOfRound(const Mesh& mesh) {
+inline std::vector<Axes> GroupsOfRound(const Mesh& mesh,
+                                       ChoicesCounted choices = ChoicesCounted::kByDataRank) {
   std::vector<Axes> groups;
   for (const Axes axes : {Axes(Axis::kTensor), kContext}) {
     if (mesh.size(axes) > 1) groups.push_back(axes);
@@ -26,6 +28,7 @@ inline std::vector<Axes> GroupsOfRound(const Mesh& mesh) {
       if (mesh.size(axes) > 1) groups.push_back(axes);
     }
   }
+  if (choices == ChoicesCounted::kTogether && mesh.size(kDataAxes) > 1) groups.push_back(kDataAxes);
   return groups;
 }
 

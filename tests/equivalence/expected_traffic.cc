@@ -47,7 +47,7 @@ std::vector<std::string> KnownLabels(const v1::JobSpec& job) {
                                      "to next context rank",     "from context rank",
                                      "keys and values",          "gradients of keys",
                                      "context rank's heads",     "sum over context ranks",
-                                     "rows by expert"};
+                                     "rows by expert",           "choices of experts"};
   if (SizeAlong(kGradientAxes, job) > 1) labels.push_back("bucket");
   return labels;
 }
@@ -86,6 +86,7 @@ std::string LabelOf(const RecordedAction& action, const StepCall& call, int slic
   }
   if (call.among == kContext && call.kind == Collective::kAllToAll) return "context rank's heads";
   if (call.name == "sum choices of experts") {
+    if (call.among == kDataAxes) return "choices of experts";
     return call.among == kContext ? "sum over context ranks" : "sum over tensor ranks";
   }
   const auto found = kLabels.find(call.name);
@@ -117,6 +118,7 @@ std::string GroupOf(const v1::JobSpec& job, const RecordedAction& action, const 
   if (call.among == Axes().Others()) return "world";
   if (call.among == kContext) return "context";
   if (call.among == kExpertAxes) return "experts";
+  if (call.among == kDataAxes) return "counting";
   if (call.among == kExpertShardAxes) return "expert shards";
   if (call.among == kExpertCopyAxes && call.ranks > 1) return "expert copies";
   const bool both = SizeAlong(kShardAxes, job) > 1 && SizeAlong(kCopyAxes, job) > 1;

@@ -81,11 +81,11 @@ class EveryExpertMeshTest : public ExpertTrainingTest,
     if (way.expert > 1) spec.mutable_parallelism()->set_expert(way.expert);
     if (!way.sequence) spec = WithoutSequence(spec);
     if (way.context > 1) spec = InContext(spec, way.context);
-    return way.pipeline > 1 ? InPipeline(spec, way.pipeline,
-                                         way.stage == 0 && way.expert == 1
-                                             ? v1::ParallelismSpec::ZERO_BUBBLE
-                                             : v1::ParallelismSpec::ONE_F_ONE_B)
-                            : spec;
+    return way.pipeline > 1
+               ? InPipeline(spec, way.pipeline,
+                            way.stage == 0 && way.expert == 1 ? v1::ParallelismSpec::ZERO_BUBBLE
+                                                              : v1::ParallelismSpec::ONE_F_ONE_B)
+               : spec;
   }
   static TrainedValues Values(const v1::JobSpec& spec) {
     return GetParam().by_all_reduce ? ValuesByAllReduce(spec) : ValuesOnServers(spec);
@@ -127,7 +127,8 @@ INSTANTIATE_TEST_SUITE_P(
         // copied, divided further, or neither.
         ExpertWay{.data = 2, .expert = 2}, ExpertWay{.data = 4, .expert = 2},
         ExpertWay{.data = 4, .expert = 4}, ExpertWay{.data = 2, .stage = 1, .expert = 2},
-        ExpertWay{.data = 4, .stage = 2, .expert = 2}, ExpertWay{.data = 4, .stage = 3, .expert = 2},
+        ExpertWay{.data = 4, .stage = 2, .expert = 2},
+        ExpertWay{.data = 4, .stage = 3, .expert = 2},
         ExpertWay{.data = 4, .stage = 3, .expert = 4, .shard = 2},
         ExpertWay{.data = 4, .stage = 2, .expert = 2, .shard = 2},
         ExpertWay{.data = 2, .context = 2, .expert = 2},
@@ -137,6 +138,54 @@ INSTANTIATE_TEST_SUITE_P(
         ExpertWay{.data = 2, .pipeline = 2, .expert = 2},
         ExpertWay{.data = 2, .pipeline = 2, .stage = 2, .expert = 2}),
     NameOfExpertWay);
+
+// All ranks together count what one process counts.
+class EveryCountingMeshTest : public EveryExpertMeshTest {
+ protected:
+  v1::JobSpec CountingJob() {
+    v1::JobSpec spec = JobToDivide();
+    v1::MoeSpec& moe = *spec.mutable_model()->mutable_transformer()->mutable_moe();
+    moe.set_auxiliary_scope(v1::MoeSpec::GLOBAL_BATCH);
+    moe.set_auxiliary_loss(1);
+    spec.clear_micro_batches();
+    return spec;
+  }
+};
+
+TEST_P(EveryCountingMeshTest, TrainsAsOneProcess) {
+  const v1::JobSpec spec = CountingJob();
+  ExpectClose(Values(Divided(spec)), TrainLocally(spec), 1e-5);
+}
+
+TEST_P(EveryCountingMeshTest, BytesAreThosePredicted) {
+  v1::JobSpec spec = CountingJob();
+  spec.set_micro_batches(2);
+  spec.mutable_stop()->set_steps(2);
+  ExpectPredictedTraffic(Divided(spec));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    ExpertTraining, EveryCountingMeshTest,
+    ::testing::Values(ExpertWay{.data = 2}, ExpertWay{.data = 3, .stage = 1},
+                      ExpertWay{.data = 4, .stage = 2, .shard = 2},
+                      ExpertWay{.data = 2, .stage = 3}, ExpertWay{.tensor = 2, .data = 2},
+                      ExpertWay{.data = 2, .context = 2}, ExpertWay{.context = 2},
+                      ExpertWay{.data = 2, .pipeline = 2},
+                      ExpertWay{.data = 4, .stage = 2, .expert = 2},
+                      ExpertWay{.tensor = 2, .data = 2, .context = 2, .stage = 1, .expert = 2}),
+    NameOfExpertWay);
+
+// Otherwise data ranks count apart, and the loss's gradient is another one.
+TEST_F(ExpertTrainingTest, CountsOfAllDataRanksAreNotThoseOfEach) {
+  v1::JobSpec spec = ByAllReduce(Job());
+  spec.clear_micro_batches();
+  v1::MoeSpec& moe = *spec.mutable_model()->mutable_transformer()->mutable_moe();
+  moe.set_auxiliary_scope(v1::MoeSpec::MICRO_BATCH);
+  moe.set_auxiliary_loss(1);
+  const TrainedValues apart = ValuesByAllReduce(OnMesh(spec, 1, 2));
+  moe.set_auxiliary_scope(v1::MoeSpec::GLOBAL_BATCH);
+  EXPECT_NE(ValuesByAllReduce(OnMesh(spec, 1, 2)).values, apart.values);
+}
 
 TEST_F(ExpertTrainingTest, StagesEndInTheSameBits) {
   v1::JobSpec spec = ByAllReduce(Job());

@@ -29,6 +29,7 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(const v1::JobSpec& spec,
       StepExecutor::Options{.tensor_group = peers.tensor_group,
                             .context_group = peers.context_group,
                             .expert_group = peers.expert_group,
+                            .counting_group = peers.counting_group,
                             .stage = ModelStage{.shape = {.order = run.order},
                                                 .sizes = {job.model->description().units}}});
 }

@@ -52,6 +52,7 @@ absl::Status TrainInRounds(uint32_t slot, ShardedStrategy& strategy, DyingStrate
                             {.tensor_group = strategy.tensor_group(),
                              .context_group = strategy.context_group(),
                              .expert_group = strategy.expert_group(),
+                             .counting_group = strategy.counting_group(),
                              .stages = strategy.stage_group()}},
                            coordinator);
     }

@@ -147,7 +147,8 @@ class Transformer final : public Model, private UnitBoundaries {
                         .sequence_parallel = context.sequence_parallel,
                         .context_group = context.context_group,
                         .context_exchange = context.context_exchange,
-                        .expert_group = context.expert_group},
+                        .expert_group = context.expert_group,
+                        .counting_group = context.counting_group},
             .parameters = parameters,
             .tokens = memory.tokens,
             .loss = memory.loss,
@@ -293,7 +294,8 @@ absl::Status CheckDivisible(const TransformerShape& shape, const Mesh& mesh) {
                                                    ", which does not divide the model's ", number,
                                                    " ", what, "; ", remedy, "."));
   }
-  return LocalTensors(MakeTransformerTensors(shape).specs, {mesh.Only(kExpertAxes | Axis::kTensor)}, 0)
+  return LocalTensors(MakeTransformerTensors(shape).specs, {mesh.Only(kExpertAxes | Axis::kTensor)},
+                      0)
       .status();
 }
 

@@ -10,6 +10,7 @@
 namespace muster {
 
 class ContextGroup;
+class CountingGroup;
 class ExpertGroup;
 class TensorGroup;
 
@@ -39,6 +40,9 @@ struct LayerContext {
   ContextExchange context_exchange = ContextExchange::kRing;
   // The ranks that share out the experts of each layer; null: this rank has all of them.
   ExpertGroup* expert_group = nullptr;
+  // The data ranks whose choices of experts are counted together with this one's; null: they are
+  // counted by data rank.
+  CountingGroup* counting_group = nullptr;
 };
 
 }  // namespace muster

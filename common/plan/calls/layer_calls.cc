@@ -25,6 +25,8 @@ LayerCalls::LayerCalls(const v1::JobSpec& spec, const Mesh& mesh, int units,
       transformer_(SizeOfTransformer(spec.model().transformer(), {})),
       type_(ActivationType(spec.compute())),
       divides_tokens_(DividesTokens(spec)),
+      counts_together_(ChoicesCountedOf(spec) == ChoicesCounted::kTogether),
+      calls_within_layers_(mesh.size(kLayerAxes | kExpertAxes) > 1 || counts_together_),
       calls_(calls) {}
 
 void LayerCalls::Add(const StepAction& action, absl::Span<const uint64_t> examples) {
@@ -32,7 +34,7 @@ void LayerCalls::Add(const StepAction& action, absl::Span<const uint64_t> exampl
   const bool backward =
       action.kind == ActionKind::kBackward || action.kind == ActionKind::kBackwardInput;
   const bool weights = action.kind == ActionKind::kBackwardWeights;
-  if (size(kLayerAxes | kExpertAxes) == 1 || (!forward && !backward && !weights)) return;
+  if (!calls_within_layers_ || (!forward && !backward && !weights)) return;
   examples_ = examples[action.micro_batch];
   if (examples_ == 0) return;
   if (!spec_.model().has_transformer()) {
@@ -137,8 +139,7 @@ void LayerCalls::AddBlockForward(bool experts) {
 
 void LayerCalls::SendRows(absl::string_view name, bool weights) {
   if (size(kExpertAxes) == 1) return;
-  const uint64_t rows =
-      RowsOfRank() / transformer_.C * transformer_.experts.k / size(kExpertAxes);
+  const uint64_t rows = RowsOfRank() / transformer_.C * transformer_.experts.k / size(kExpertAxes);
   AddExpertCall(name, Collective::kAllToAll, type_, rows * transformer_.C);
   if (!weights) return;
   AddExpertCall(name, Collective::kAllToAll, DType::kF32, rows);
@@ -162,6 +163,13 @@ void LayerCalls::SumChoices() {
   constexpr absl::string_view kName = "sum choices of experts";
   if (divides_tokens_) AddTensorCall(kName, Collective::kAllReduce, DType::kF32, numbers);
   if (size(kContext) > 1) AddContextCall(kName, Collective::kAllReduce, DType::kF32, numbers);
+  if (!counts_together_ || size(kDataAxes) == 1) return;
+  calls_.push_back({.name = kName,
+                    .among = kDataAxes,
+                    .ranks = size(kDataAxes),
+                    .kind = Collective::kAllReduce,
+                    .dtype = DType::kF32,
+                    .count = numbers});
 }
 
 void LayerCalls::AddBlockBackward(bool experts, bool split) {

@@ -22,8 +22,9 @@ struct DividedLayer {
   uint64_t outputs = 0;
 };
 
-// The calls that a rank starts within layers, while a unit computes: those of its tensor group and
-// of its context group. The models say them a second time, between kernels (docs/architecture.md).
+// The calls that a rank starts within layers, while a unit computes: those of its tensor group, of
+// its context group, of ranks that share out experts, and of those that count choices together. The
+// models say them a second time, between kernels (docs/architecture.md).
 class LayerCalls {
  public:
   // `units` is the number of the stages' units, and `layers` are a perceptron's, by unit. Calls are
@@ -68,6 +69,8 @@ class LayerCalls {
   const TransformerSize transformer_;
   const DType type_;
   const bool divides_tokens_;
+  const bool counts_together_;
+  const bool calls_within_layers_;
   std::vector<StepCall>& calls_;
   // The micro-batch at hand has so many.
   uint64_t examples_ = 0;

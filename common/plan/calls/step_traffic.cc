@@ -62,8 +62,8 @@ void ForEachCall(const RecordedStep& step, const MicroBatches& micro_batches, Vi
 
 WorkerTraffic& PartOf(const StepCall& call, AxisTraffic& traffic) {
   if (call.among == Axis::kPipeline) return traffic.pipeline;
-  const bool within_layers =
-      call.among == Axis::kTensor || call.among == kContext || call.among == kExpertAxes;
+  const bool within_layers = call.among == Axis::kTensor || call.among == kContext ||
+                             call.among == kExpertAxes || call.among == kDataAxes;
   return within_layers ? traffic.tensor : traffic.data;
 }
 
@@ -89,8 +89,8 @@ class RankTraffic {
     const MicroBatches micro_batches = MicroBatchesOf(ShapeOfStages(job_.spec()), examples);
     const Mesh& mesh = job_.mesh();
     AxisTraffic traffic;
-    ForEachCall(rank_->Record(
-                    {.examples = micro_batches.examples, .shard = mesh.Position(slot, kHolderAxes)}),
+    ForEachCall(rank_->Record({.examples = micro_batches.examples,
+                               .shard = mesh.Position(slot, kHolderAxes)}),
                 micro_batches, [&](const StepCall& call, double times) {
                   const int position = mesh.Position(slot, call.among) % call.ranks;
                   PartOf(call, traffic) += bytes_.Of(call, position) * times;

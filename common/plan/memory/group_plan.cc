@@ -56,7 +56,7 @@ std::vector<MemoryPart> PlanGroups(const v1::JobSpec& spec, const ModelSize& mod
   };
 
   add(along(Axes().Others()));
-  for (const Axes axes : GroupsOfRound(mesh)) add(along(axes));
+  for (const Axes axes : GroupsOfRound(mesh, ChoicesCountedOf(spec))) add(along(axes));
   Peers tied;
   for (const TensorSpec& tensor_spec : model.tensors) {
     if (tensor_spec.stages > 1) (tensor_spec.first_stage ? tied.above : tied.below) = 1;

@@ -114,6 +114,21 @@ TEST(GroupPlanTest, RowsHaveAGroupOfTheirOwn) {
             (Planned{4, (15 + 3 + 3 + 3) / 2.0, (15 + 3 + 3 + 3) / 2.0}));
 }
 
+// Calls of data ranks within layers do not mix with those of gradients.
+TEST(GroupPlanTest, DataRanksThatCountChoicesTogetherAreAGroupMore) {
+  v1::JobSpec spec = Gpt("workers: 4");
+  v1::MoeSpec& moe = *spec.mutable_model()->mutable_transformer()->mutable_moe();
+  moe.set_experts(4);
+  moe.set_top_k(2);
+  moe.set_auxiliary_loss(0.1f);
+  EXPECT_EQ(PlannedOf(spec), (Planned{1, 1.5, 1.5}));
+  moe.set_auxiliary_scope(v1::MoeSpec::GLOBAL_BATCH);
+  EXPECT_EQ(PlannedOf(spec), (Planned{2, 3, 3}));
+  spec.mutable_parallelism()->set_tensor(2);
+  // World, tensor group, data group, and the latter once more.
+  EXPECT_EQ(PlannedOf(spec), (Planned{4, (3 + 1 + 1 + 1) / 2.0, (3 + 1 + 1 + 1) / 2.0}));
+}
+
 // On servers ranks meet only if some compute the model together.
 TEST(GroupPlanTest, RanksOfAModelOnServersAreInGroups) {
   v1::JobSpec spec = Gpt("workers: 8 micro_batches: 2");

@@ -238,7 +238,8 @@ ExpertExtents ExpertsOf(const v1::TransformerSpec& spec) {
   experts.shared_U = factor * experts.shared_F;
   experts.shared_gate = moe.shared_gate();
   experts.counts = moe.auxiliary_loss() > 0 || moe.selection_bias();
-  experts.counts_together = moe.auxiliary_scope() == v1::MoeSpec::MICRO_BATCH;
+  experts.counts_together = moe.auxiliary_scope() == v1::MoeSpec::MICRO_BATCH ||
+                            moe.auxiliary_scope() == v1::MoeSpec::GLOBAL_BATCH;
   experts.dense_layers.assign(moe.dense_layers().begin(), moe.dense_layers().end());
   return experts;
 }

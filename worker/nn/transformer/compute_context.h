@@ -16,6 +16,7 @@
 
 namespace muster {
 
+class CountingGroup;
 class ExpertGroup;
 
 // The collaborators of a transformer's layers besides their arrays; passed to every call. Arrays,
@@ -53,6 +54,8 @@ struct ComputeContext {
   ContextExchange context_exchange = ContextExchange::kRing;
   // The ranks that share out experts; null: this rank has all of them.
   ExpertGroup* expert_group = nullptr;
+  // LayerContext::counting_group.
+  CountingGroup* counting_group = nullptr;
 
   bool divides_rows() const { return group != nullptr && sequence_parallel; }
   // Returns the rows that each rank has memory for where rows are shared out: n. Rank r has rows

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "worker/nn/context_group.h"
+#include "worker/nn/counting_group.h"
 #include "worker/nn/tensor_group.h"
 #include "worker/nn/transformer/parallel_linear.h"
 
@@ -101,6 +102,7 @@ void ExpertFeedForward::Count(const ComputeContext& context, const ComputeContex
   }
   if (context.divides_rows()) context.group->Sum(DType::kF32, numbers, counts);
   if (context.context_group != nullptr) context.context_group->Sum(DType::kF32, numbers, counts);
+  if (context.counting_group != nullptr) context.counting_group->Sum(numbers, counts);
 }
 
 void ExpertFeedForward::Gather(const ComputeContext& own, const BlockActivations& activations,
@@ -129,9 +131,9 @@ void ExpertFeedForward::MakeShared(const ComputeContext& own, const BlockWeights
              weights.experts.shared_gate, activations.experts.gate_logits);
   shared_.MakeOut(own, weights.down, Shared(activations), activations.experts.shared);
   if (branch == nullptr) return;
-  own.ops.experts().GateRows(Rows(own), {.logits = activations.experts.gate_logits,
-                                         .x = activations.experts.shared,
-                                         .y = branch});
+  own.ops.experts().GateRows(
+      Rows(own),
+      {.logits = activations.experts.gate_logits, .x = activations.experts.shared, .y = branch});
 }
 
 void ExpertFeedForward::Forward(const ComputeContext& context, const BlockWeights& weights,
@@ -313,9 +315,8 @@ void ExpertFeedForward::Backward(const ComputeContext& context, const BlockWeigh
                      .dlogits = products.router,
                      .sums = own.router_sums});
   if (!own.split_backward) BackwardRouterWeights(own, activations, products, gradients);
-  CombineArrays combined = {.rows = ResultRows(own, scratch),
-                            .places = experts.rows.places,
-                            .out = products.proj};
+  CombineArrays combined = {
+      .rows = ResultRows(own, scratch), .places = experts.rows.places, .out = products.proj};
   own.ops.LinearBackwardInput(LinearOf(own, shape_.width, experts_.experts), products.router,
                               weights.experts.router, scratch.inner);
   combined.bases[0] = scratch.inner;

@@ -7,6 +7,7 @@
 #include "common/compute/host_ops.h"
 #include "common/kernels/transformer/rotary.h"
 #include "worker/nn/context_group.h"
+#include "worker/nn/counting_group.h"
 #include "worker/nn/expert_group.h"
 #include "worker/nn/tensor_group.h"
 #include "worker/nn/transformer/context_tokens.h"
@@ -47,6 +48,7 @@ class HostMicroBatch final : public TransformerMicroBatch {
     group_ = context.tensor_group;
     context_group_ = context.context_group;
     expert_group_ = context.expert_group;
+    counting_group_ = context.counting_group;
     if (context_group_ != nullptr) own_.Take(*context_group_, whole_, tokens_, labels, positions_);
     memory_.Prepare({.ops = ops_,
                      .rows = rows(),
@@ -91,6 +93,9 @@ class HostMicroBatch final : public TransformerMicroBatch {
     if (group_ != nullptr && !group_->status().ok()) return group_->status();
     if (shares() && !context_group_->status().ok()) return context_group_->status();
     if (expert_group_ != nullptr && !expert_group_->status().ok()) return expert_group_->status();
+    if (counting_group_ != nullptr && !counting_group_->status().ok()) {
+      return counting_group_->status();
+    }
     return ops_.stream().status();
   }
 
@@ -113,6 +118,7 @@ class HostMicroBatch final : public TransformerMicroBatch {
   TensorGroup* group_ = nullptr;
   ContextGroup* context_group_ = nullptr;
   ExpertGroup* expert_group_ = nullptr;
+  CountingGroup* counting_group_ = nullptr;
   HeadSums sums_;
   TransformerMemory memory_;
 };

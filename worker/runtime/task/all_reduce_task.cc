@@ -67,8 +67,11 @@ auto EnginesOf(const v1::TaskOrder& order, const PreparedJob& job, Group& group)
                         .context_group = group.context_group(),
                         .stages = group.stage_group(),
                         .timeout = StallTimeoutOf(order)};
-    // On servers every worker has all experts.
-    if constexpr (std::is_same_v<Group, ShardedStrategy>) peers.expert_group = group.expert_group();
+    // On servers every worker has all experts, and counts choices for itself.
+    if constexpr (std::is_same_v<Group, ShardedStrategy>) {
+      peers.expert_group = group.expert_group();
+      peers.counting_group = group.counting_group();
+    }
     return MakeRankEngine(order.spec(), job, group.strategy(), peers);
   };
 }

@@ -68,6 +68,7 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeRankEngine(const v1::JobSpec& sp
   options.tensor_group = peers.tensor_group;
   options.context_group = peers.context_group;
   options.expert_group = peers.expert_group;
+  options.counting_group = peers.counting_group;
   options.stage = StageOfJob(spec, *job.schema, job.model->description().units,
                              peers.stages == nullptr ? 0 : peers.stages->rank());
   if (peers.stages != nullptr) {

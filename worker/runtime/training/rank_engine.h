@@ -27,6 +27,8 @@ struct ModelPeers {
   ContextGroup* context_group = nullptr;
   // The ranks that share out experts with it; null: it has all experts.
   ExpertGroup* expert_group = nullptr;
+  // The data ranks that count choices of experts together with it; null: it alone.
+  CountingGroup* counting_group = nullptr;
   // The communicator of the stages, of which the rank's own is its rank there; null: it computes
   // all layers.
   Communicator* stages = nullptr;

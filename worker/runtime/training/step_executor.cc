@@ -31,6 +31,7 @@ StepExecutor::StepExecutor(const v1::JobSpec& spec, const Model& model, Strategy
       tensor_group_(options.tensor_group),
       context_group_(options.context_group),
       expert_group_(options.expert_group),
+      counting_group_(options.counting_group),
       context_exchange_(ContextExchangeOf(spec)),
       links_(options.links),
       seed_(spec.seed()),
@@ -67,7 +68,8 @@ LayerContext StepExecutor::ContextOf(Pass pass, uint64_t clock) const {
           .sequence_parallel = divides_tokens_,
           .context_group = context_group_,
           .context_exchange = context_exchange_,
-          .expert_group = expert_group_};
+          .expert_group = expert_group_,
+          .counting_group = counting_group_};
 }
 
 absl::Status StepExecutor::Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) {

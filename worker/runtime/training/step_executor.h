@@ -39,6 +39,8 @@ class StepExecutor final : public StepEngine {
     ContextGroup* context_group = nullptr;
     // The ranks that share out experts with this one; null: it has all experts.
     ExpertGroup* expert_group = nullptr;
+    // The data ranks that count choices of experts together with this one; null: it alone.
+    CountingGroup* counting_group = nullptr;
     // The stage whose units alone the executor runs; absent: that of all units. With several
     // stages also the links by which it exchanges with others what units hand one another. All
     // stages read the same micro-batches; that with the last unit has loss and results. Then the
@@ -90,6 +92,7 @@ class StepExecutor final : public StepEngine {
   TensorGroup* const tensor_group_;
   ContextGroup* const context_group_;
   ExpertGroup* const expert_group_;
+  CountingGroup* const counting_group_;
   const ContextExchange context_exchange_;
   const std::shared_ptr<StageLinks> links_;
   const uint64_t seed_;

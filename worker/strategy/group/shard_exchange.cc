@@ -74,6 +74,12 @@ absl::Status ShardExchange::MakeTensorRanks() {
     expert_group_ = std::make_unique<CommunicatorExpertGroup>(*sharing, options_.reducing.timeout,
                                                               options_.reducing.wait);
   }
+  Communicator* const counting =
+      options_.choices == ChoicesCounted::kTogether ? groups_.Others(kDataAxes) : nullptr;
+  if (counting != nullptr) {
+    counting_group_ =
+        std::make_unique<CommunicatorCountingGroup>(*counting, peers.timeout, peers.run);
+  }
   return absl::OkStatus();
 }
 
@@ -99,30 +105,28 @@ absl::Status ShardExchange::MakeReplica() {
 
 absl::Status ShardExchange::MakeSlices() {
   const GradientReducerOptions& reducing = options_.reducing;
-  MUSTER_ASSIGN_OR_RETURN(gatherer_, WeightGatherer::Create(groups_.Group(kShardAxes), sharded_,
-                                                            {.holding = *options_.holding.weights,
-                                                             .kept_bytes = options_.kept_bytes,
-                                                             .timeout = reducing.timeout,
-                                                             .wait = reducing.wait,
-                                                             .ops = &place_.ops(),
-                                                             .expert_shards =
-                                                                 groups_.Others(kExpertShardAxes)}));
+  MUSTER_ASSIGN_OR_RETURN(
+      gatherer_, WeightGatherer::Create(groups_.Group(kShardAxes), sharded_,
+                                        {.holding = *options_.holding.weights,
+                                         .kept_bytes = options_.kept_bytes,
+                                         .timeout = reducing.timeout,
+                                         .wait = reducing.wait,
+                                         .ops = &place_.ops(),
+                                         .expert_shards = groups_.Others(kExpertShardAxes)}));
   // This comes before gradients are allocated, because the state gives its own memory back.
   PlaceWeights();
-  MUSTER_ASSIGN_OR_RETURN(scatterer_,
-                          GradientScatterer::Create(groups_.Group(kShardAxes), sharded_,
-                                                    {.holding = *options_.holding.gradients,
-                                                     .wire = reducing.wire,
-                                                     .deterministic = reducing.deterministic,
-                                                     .timeout = reducing.timeout,
-                                                     .wait = reducing.wait,
-                                                     .replicas = groups_.Others(kCopyAxes),
-                                                     .expert_shards =
-                                                         groups_.Others(kExpertShardAxes),
-                                                     .expert_replicas =
-                                                         groups_.Others(kExpertCopyAxes),
-                                                     .ops = &place_.ops(),
-                                                     .sums = place_.sums()}));
+  MUSTER_ASSIGN_OR_RETURN(
+      scatterer_, GradientScatterer::Create(groups_.Group(kShardAxes), sharded_,
+                                            {.holding = *options_.holding.gradients,
+                                             .wire = reducing.wire,
+                                             .deterministic = reducing.deterministic,
+                                             .timeout = reducing.timeout,
+                                             .wait = reducing.wait,
+                                             .replicas = groups_.Others(kCopyAxes),
+                                             .expert_shards = groups_.Others(kExpertShardAxes),
+                                             .expert_replicas = groups_.Others(kExpertCopyAxes),
+                                             .ops = &place_.ops(),
+                                             .sums = place_.sums()}));
   sums_.assign(scatterer_->sums().begin(), scatterer_->sums().end());
   tensor_sums_ = state_.TensorSlices(sums_);
   held_ = gatherer_->parameters();

@@ -10,13 +10,16 @@
 #include "absl/types/span.h"
 #include "common/base/clock.h"
 #include "common/kernels/accumulation.h"
+#include "common/mesh/job_mesh.h"
 #include "common/partition/bucket_plan.h"
 #include "common/partition/stage_holding.h"
 #include "common/step/action.h"
 #include "worker/collectives/communicator.h"
 #include "worker/nn/context_group.h"
+#include "worker/nn/counting_group.h"
 #include "worker/nn/low_precision_copies.h"
 #include "worker/parallel/communicator_context_group.h"
+#include "worker/parallel/communicator_counting_group.h"
 #include "worker/parallel/communicator_expert_group.h"
 #include "worker/strategy/group/exchange/rank_groups.h"
 #include "worker/strategy/group/gradients/gradient_reducer.h"
@@ -38,6 +41,8 @@ struct ShardExchangeOptions {
   uint64_t kept_bytes = 0;
   // True if tensor ranks compute different tokens.
   bool divides_tokens = false;
+  // The groups' own.
+  ChoicesCounted choices = ChoicesCounted::kByDataRank;
   // The type in which gradients travel, the order of sums, and the time limit of each call.
   GradientReducerOptions reducing;
 };
@@ -64,6 +69,8 @@ class ShardExchange {
   ContextGroup* context_group() const { return context_group_.get(); }
   // Returns the ranks that share out experts with this one; null: it has all experts.
   ExpertGroup* expert_group() const { return expert_group_.get(); }
+  // Returns the data ranks that count choices of experts together with this one; null: it alone.
+  CountingGroup* counting_group() const { return counting_group_.get(); }
   ModelParameters parameters() const { return copies_ == nullptr ? held_ : copies_->parameters(); }
   GradientSpans gradients() const {
     return scatterer_ != nullptr ? scatterer_->gradients() : GradientSpans(gradients_);
@@ -122,6 +129,7 @@ class ShardExchange {
   std::unique_ptr<TensorRanks> tensor_ranks_;
   std::unique_ptr<CommunicatorContextGroup> context_group_;
   std::unique_ptr<CommunicatorExpertGroup> expert_group_;
+  std::unique_ptr<CommunicatorCountingGroup> counting_group_;
   // Null unless another stage has some of this rank's tensors, too.
   std::unique_ptr<TiedSums> tied_sums_;
   // Without a ZeRO stage there is the reducer alone, or nothing for a rank alone on a device; with

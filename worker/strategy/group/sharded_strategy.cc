@@ -112,6 +112,7 @@ ShardedStrategy::ShardedStrategy(const v1::TaskOrder& order, const v1::TablesSch
       exchanging_({.holding = HoldingOfStage(ZeroStage(order.spec())),
                    .kept_bytes = KeptGatheredBytes(order.spec()),
                    .divides_tokens = DividesTokens(order.spec()),
+                   .choices = ChoicesCountedOf(order.spec()),
                    .reducing = Reducing(order.spec(), options.timeout)}),
       clips_by_norm_(schema.clipping().by_global_norm() > 0),
       rows_(MakeRows()) {}
@@ -164,8 +165,9 @@ std::vector<const FlightRecorder*> ShardedStrategy::recorders() const {
 
 CollectiveTraffic ShardedStrategy::LayerTraffic() const {
   CollectiveTraffic sum = groups_->traffic(kContext);
-  const CollectiveTraffic experts = groups_->traffic(kExpertAxes);
-  Add(experts, sum.sent, sum.received);
+  for (const Axes axes : {kExpertAxes, kDataAxes}) {
+    Add(groups_->traffic(axes), sum.sent, sum.received);
+  }
   const TensorRanks* const peers = exchange_->tensor_ranks();
   if (peers != nullptr) Add(peers->traffic(), sum.sent, sum.received);
   return sum;
@@ -201,7 +203,7 @@ absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
                                  : own().shard();
   MUSTER_ASSIGN_OR_RETURN(groups_,
                           RankGroups::Create(std::move(communicator), shard, own().tables().tensors,
-                                             kept_->context_copies()));
+                                             kept_->context_copies(), exchanging_.choices));
   const ShardState* const former = &own();
   const absl::Status filled = FillShards(source, shard);
   // Otherwise the rows' sums are still there for a rank that has not made its step yet.
@@ -229,8 +231,8 @@ absl::Status ShardedStrategy::FillShards(absl::optional<int> source, const MeshP
   if (recovers()) MUSTER_RETURN_IF_ERROR(recovery_.Forget(shard));
   // Several shards have no source in common.
   if (own().shard().mesh.world_size() > 1) source = absl::nullopt;
-  MUSTER_RETURN_IF_ERROR(kept_->Fill(world, source, groups_->Others(kCopyAxes),
-                                     groups_->Others(kExpertCopyAxes)));
+  MUSTER_RETURN_IF_ERROR(
+      kept_->Fill(world, source, groups_->Others(kCopyAxes), groups_->Others(kExpertCopyAxes)));
   if (groups_->tied_group() != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(
         const std::unique_ptr<TiedSums> tied,

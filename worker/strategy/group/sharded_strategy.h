@@ -167,6 +167,9 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   // Returns the ranks that share out experts with this one; null when there are none or no group is
   // joined. Lives until Leave.
   ExpertGroup* expert_group() { return joined() ? exchange_->expert_group() : nullptr; }
+  // Returns the data ranks that count choices of experts together with this one; null when there
+  // are none or no group is joined. Lives until Leave.
+  CountingGroup* counting_group() { return joined() ? exchange_->counting_group() : nullptr; }
   // Returns the communicator of the stages of a pipeline, for messages between these; null when
   // there is one stage or no group is joined. Lives until Leave.
   Communicator* stage_group() {
@@ -236,7 +239,8 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   std::string NameOfOverflow(const StepOutcome& outcome) const;
   // Makes a step of which this rank has the sums, in its shard and its copies.
   absl::Status MakeStep(const StepOutcome& outcome);
-  // Returns the traffic among tensor ranks, and among context ranks within layers.
+  // Returns the traffic within layers: among tensor ranks, context ranks, ranks that share out
+  // experts, and ranks that count choices together.
   CollectiveTraffic LayerTraffic() const;
   // Counts the agreement's traffic, and what else moved beside weights and gradients.
   void CountAgreement();

@@ -17,7 +17,8 @@ RankGroups::RankGroups(std::unique_ptr<Communicator> world, const Mesh& mesh)
 absl::StatusOr<std::unique_ptr<RankGroups>> RankGroups::Create(std::unique_ptr<Communicator> world,
                                                                const MeshPosition& shard,
                                                                absl::Span<const TensorSpec> tensors,
-                                                               int context_copies) {
+                                                               int context_copies,
+                                                               ChoicesCounted choices) {
   const int rank = world->rank();
   const int ranks = world->size();
   const int shards = shard.mesh.world_size();
@@ -33,7 +34,7 @@ absl::StatusOr<std::unique_ptr<RankGroups>> RankGroups::Create(std::unique_ptr<C
                      alike, " ranks must be whole"));
   }
   std::unique_ptr<RankGroups> groups(new RankGroups(std::move(world), mesh));
-  for (const Axes axes : GroupsOfRound(mesh)) MUSTER_RETURN_IF_ERROR(groups->Make(axes));
+  for (const Axes axes : GroupsOfRound(mesh, choices)) MUSTER_RETURN_IF_ERROR(groups->Make(axes));
   if (mesh.size(Axis::kPipeline) > 1) {
     const bool has_tied = std::any_of(tensors.begin(), tensors.end(),
                                       [](const TensorSpec& tensor) { return tensor.stages > 1; });
@@ -93,7 +94,8 @@ CollectiveTraffic RankGroups::traffic(Axes axes) const {
   if (axes == Axis::kPipeline && tied_group_ != nullptr) add(*tied_group_);
   for (const Made& made : made_) {
     // Calls within layers are not those of gradients.
-    const bool in_layers = made.axes == kContext || made.axes == kExpertAxes;
+    const bool in_layers =
+        made.axes == kContext || made.axes == kExpertAxes || made.axes == kDataAxes;
     if ((made.axes | axes) == axes && (made.axes == axes || !in_layers)) add(*made.group);
   }
   return sum;

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/mesh/job_mesh.h"
 #include "common/mesh/mesh.h"
 #include "common/partition/tensor_spec.h"
 #include "worker/collectives/communicator.h"
@@ -33,11 +34,13 @@ class RankGroups {
   // Creates the groups of a round whose ranks have shards by turns, this one's at this position
   // along kStateAxes; a collective call of all ranks. `tensors` are the rank's shares, which say
   // what stages have in common; with one stage they do not count. `context_copies`
-  // neighbouring context ranks have the same shard. FailedPrecondition: the rank does not have this
-  // shard, or a group would not be whole. Otherwise errors are the communicator's.
+  // neighbouring context ranks have the same shard. `choices` says whether data ranks have a group
+  // for calls within layers. FailedPrecondition: the rank does not have this shard, or a group
+  // would not be whole. Otherwise errors are the communicator's.
   static absl::StatusOr<std::unique_ptr<RankGroups>> Create(
       std::unique_ptr<Communicator> world, const MeshPosition& shard,
-      absl::Span<const TensorSpec> tensors = {}, int context_copies = 1);
+      absl::Span<const TensorSpec> tensors = {}, int context_copies = 1,
+      ChoicesCounted choices = ChoicesCounted::kByDataRank);
 
   // The groups along the data axis move these: a rank's gradients of all its tensors, or slices.
   enum class Moved { kWhole, kSlices };
@@ -55,7 +58,8 @@ class RankGroups {
   absl::Status Make(Axes axes);
   // Returns the communicator of the rank's group along axes that were made; Create makes those of
   // kGradientAxes, of kShardAxes and kCopyAxes, of kContext, Axis::kTensor and Axis::kPipeline, and
-  // with expert ranks those of kExpertAxes, kExpertShardAxes and kExpertCopyAxes.
+  // with expert ranks those of kExpertAxes, kExpertShardAxes and kExpertCopyAxes, and where choices
+  // are counted together that of kDataAxes.
   // REQUIRES: the rank is not alone there, or a group along some of kGradientAxes of a rank without
   // others is asked for, which is of this rank alone.
   Communicator& Group(Axes axes);
@@ -66,7 +70,8 @@ class RankGroups {
   Communicator* tied_group() { return tied_group_.get(); }
 
   // Returns the traffic of the rank in all groups along some of the axes: along kGradientAxes with
-  // that in the group of all ranks and without that in context groups and groups of expert ranks,
+  // that in the group of all ranks and without that in groups for calls within layers (of context
+  // and expert ranks, and of those that count choices together),
   // along Axis::kPipeline with that of tied_group().
   CollectiveTraffic traffic(Axes axes) const;
   // Returns the records of the rank's calls in each group that has a communicator of its own.
