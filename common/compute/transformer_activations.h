@@ -67,7 +67,7 @@ struct ExpertActivations {
   float* weights = nullptr;   // [n, k]
   int32_t* chosen = nullptr;  // [n, k]
   ExpertRows rows;
-  float* counts = nullptr;    // [runs, E]; null: choices are not counted
+  float* counts = nullptr;  // [runs, E]; null: choices are not counted
   // With expert ranks, [e, E]: the rows of each rank for each expert; and what this rank takes.
   int32_t* rank_counts = nullptr;
   HostedRows hosted;
@@ -130,8 +130,8 @@ struct BlockScratch {
   // T [n, C]. Forward: the branch that a block leaves. Backward: its gradient, on the way in and
   // out; unless that is the stream's (see ResidualNorm).
   void* branch = nullptr;
-  // T, of the largest of [N, max(F, A)], [R, F'] (with expert ranks [M, F']) and [n, C]. Overwritten by Backward; Forward does
-  // not use it. Null in an evaluation.
+  // T, of the largest of [N, max(F, A)], [R, F'] (with expert ranks [M, F']) and [n, C].
+  // Overwritten by Backward; Forward does not use it. Null in an evaluation.
   void* inner = nullptr;
   // Null unless there are experts, T [R, C]: tokens as rows of experts, or results, or gradients.
   void* expert_rows = nullptr;

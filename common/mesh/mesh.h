@@ -94,8 +94,8 @@ inline constexpr Axes kShareAxes = kModelAxes | kExpertAxes;
 // Ranks that differ along these divide parameters and optimizer state, if no servers hold them.
 inline constexpr Axes kStateAxes = kPartAxes | kHolderAxes;
 
-// The ranks of a job as a box with these axes. With 2 shards and 3 tensor ranks, rank 4 is at (1, 1)
-// of these: its tensor group is {3, 4, 5}, its shard group {1, 4}. Immutable, so thread-safe.
+// The ranks of a job as a box with these axes. With 2 shards and 3 tensor ranks, rank 4 is at (1,
+// 1) of these: its tensor group is {3, 4, 5}, its shard group {1, 4}. Immutable, so thread-safe.
 class Mesh {
  public:
   // Each size is at least 1, and their product is at most 2^20.

@@ -12,8 +12,8 @@
 namespace muster {
 namespace {
 
-// Elements of one unit that expert ranks divide, or do not. A unit's gradients are all complete at `ready_unit`, which is another one
-// only where tensors are tied.
+// Elements of one unit that expert ranks divide, or do not. A unit's gradients are all complete at
+// `ready_unit`, which is another one only where tensors are tied.
 struct UnitStretch {
   uint64_t begin = 0;
   uint64_t end = 0;

@@ -19,10 +19,11 @@ namespace muster {
 // first), then by optimizer group (those that decay first, those that move by signs last, by rate),
 // then by position in the list. A tied tensor adds nothing: it lies where its owner does. A unit's
 // tensors of one compute type are a part, but those that several stages have come before and are a
-// part of their own, and those that expert ranks divide come after and are one, too. Each group's stretch of a part is divided into as few blocks of at most
-// `block_bytes` as possible, of equal size except for the last, so no block crosses a part or a
-// group. Blocks are dealt to partitions largest first, each to the partition with the fewest bytes
-// (the lowest index among equals), so two partitions differ by no more than the largest block.
+// part of their own, and those that expert ranks divide come after and are one, too. Each group's
+// stretch of a part is divided into as few blocks of at most `block_bytes` as possible, of equal
+// size except for the last, so no block crosses a part or a group. Blocks are dealt to partitions
+// largest first, each to the partition with the fewest bytes (the lowest index among equals), so
+// two partitions differ by no more than the largest block.
 //
 // Shares of tensors (LocalTensors) are laid out in the same way. Elements that several tensor ranks
 // or stages have are in blocks of their own, the same on all of these. On all but the lowest rank

@@ -67,9 +67,9 @@ absl::Status TakeExperts(int ranks, int rank, TensorSpec& tensor) {
   int64_t begin = 0;
   for (const Placement::Section& section : placement.sections) {
     if (section.units % ranks != 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensor ", tensor.name, " is of ", section.units, " experts, which ", ranks,
-                       " expert ranks cannot divide evenly"));
+      return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " is of ",
+                                                     section.units, " experts, which ", ranks,
+                                                     " expert ranks cannot divide evenly"));
     }
     Rectangle rectangle = Whole(tensor.global_shape);
     rectangle.extent[dimension] = section.extent / ranks;
@@ -185,8 +185,9 @@ absl::StatusOr<std::vector<TensorSpec>> LocalTensors(absl::Span<const TensorSpec
 }
 
 absl::Span<const SharedElements> PartialElements(const TensorSpec& share, bool divides_tokens) {
-  const bool computed_alike = !divides_tokens && (share.placement.kind == Placement::Kind::kReplicate ||
-                                                  share.placement.kind == Placement::Kind::kExperts);
+  const bool computed_alike =
+      !divides_tokens && (share.placement.kind == Placement::Kind::kReplicate ||
+                          share.placement.kind == Placement::Kind::kExperts);
   // The owner of the storage has the gradient of a tied tensor.
   if (computed_alike || !share.tied_to.empty()) return {};
   return share.shared;

@@ -32,8 +32,8 @@ struct ModelDivision {
 // Returns the shares of tensors that one of the ranks has, in the same order and with the same
 // names. A rank that has nothing of a tensor has a share without elements, which is tied to none.
 // InvalidArgument, naming the tensor and the numbers: a section's units do not divide among the
-// tensor ranks, nor the ranks among the units; or expert ranks do not divide the experts. REQUIRES: 0 <= rank <
-// division.mesh.world_size(); whole tensors.
+// tensor ranks, nor the ranks among the units; or expert ranks do not divide the experts. REQUIRES:
+// 0 <= rank < division.mesh.world_size(); whole tensors.
 //
 // Tensor ranks: says which elements several of them have (TensorSpec::shared): replicated tensors,
 // and sections of fewer units than ranks. For example, 2 ranks divide queries, keys and values of

@@ -16,8 +16,7 @@ namespace muster {
 // named by their positions there, and called holders.
 struct Holders {
   Holders(int shards = 1, int experts = 1) : shards(shards), experts(experts) {}  // NOLINT
-  explicit Holders(const Mesh& mesh)
-      : Holders(mesh.size(kShardAxes), mesh.size(kExpertAxes)) {}
+  explicit Holders(const Mesh& mesh) : Holders(mesh.size(kShardAxes), mesh.size(kExpertAxes)) {}
 
   int count() const { return std::max(shards, experts); }
   // Returns the number of slices of a part, and a holder's; parts are of experts, or not.

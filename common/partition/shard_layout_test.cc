@@ -219,17 +219,16 @@ TEST(UnitPlacesTest, UnitsAreKeptInOrderAsFarAsTheyFit) {
 // Of each rank's experts and everything else, all holders together have every element, those that
 // are not repeated once.
 TEST(ShardLayoutTest, HoldersOfExpertsHaveEachElementOnce) {
-  std::vector<TensorSpec> whole = {{.name = "w", .shape = {40, 8}},
-                                   {.name = "experts",
-                                    .shape = {64, 16},
-                                    .placement = {.kind = Placement::Kind::kExperts,
-                                                  .sections = {{64, 8}}}}};
-  for (const auto& [shards, experts] : std::vector<std::pair<int, int>>{
-           {1, 2}, {2, 2}, {4, 2}, {2, 4}, {1, 8}, {8, 4}}) {
+  std::vector<TensorSpec> whole = {
+      {.name = "w", .shape = {40, 8}},
+      {.name = "experts",
+       .shape = {64, 16},
+       .placement = {.kind = Placement::Kind::kExperts, .sections = {{64, 8}}}}};
+  for (const auto& [shards, experts] :
+       std::vector<std::pair<int, int>>{{1, 2}, {2, 2}, {4, 2}, {2, 4}, {1, 8}, {8, 4}}) {
     SCOPED_TRACE(testing::Message() << shards << " shards, " << experts << " expert ranks");
-    const Mesh mesh({.replica = std::max(shards, experts) / shards,
-                     .shard = shards,
-                     .expert = experts});
+    const Mesh mesh(
+        {.replica = std::max(shards, experts) / shards, .shard = shards, .expert = experts});
     std::vector<std::vector<int>> counted = {std::vector<int>(320), std::vector<int>(1024)};
     for (int holder = 0; holder < mesh.world_size(); ++holder) {
       const auto local = LocalTensors(whole, {mesh}, holder).value();

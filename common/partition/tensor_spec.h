@@ -43,8 +43,8 @@ struct Placement {
   };
 
   Kind kind = Kind::kReplicate;
-  // Of kShard and kExperts: the dimension that is divided, and its sections in order, which make up all of it.
-  // There are several only in dimension 0.
+  // Of kShard and kExperts: the dimension that is divided, and its sections in order, which make up
+  // all of it. There are several only in dimension 0.
   int dimension = 0;
   std::vector<Section> sections;
 };

@@ -60,7 +60,8 @@ std::vector<Way> WaysOf(const v1::JobSpec& spec) {
 
 std::string WayName(const Way& way) {
   return absl::StrCat(way.on_servers ? "servers" : "all-reduce", ", tensor ", way.tensor, ", data ",
-                      way.data, ", stage ", way.stage, ", context ", way.context, ", expert ", way.expert);
+                      way.data, ", stage ", way.stage, ", context ", way.context, ", expert ",
+                      way.expert);
 }
 
 TrainedValues TrainInWay(const v1::JobSpec& spec, const Way& way, const RunOptions& options) {

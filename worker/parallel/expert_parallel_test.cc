@@ -25,8 +25,7 @@ class ExpertParallelTest : public ::testing::TestWithParam<std::tuple<int, int, 
         {.mesh = mesh, .sequence_parallel = tensor > 1}, batch, BoundOf(DType::kF32));
   }
   void CheckAll(const TransformerShape& shape, const Batch& batch) {
-    for (const Recompute recompute :
-         {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
       Check(shape, batch, recompute);
     }
   }

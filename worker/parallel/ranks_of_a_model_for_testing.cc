@@ -288,9 +288,8 @@ std::vector<absl::Status> StatusesAfterDeath(
       expert_group.emplace(*expert, absl::Minutes(5), wait);
       counting_experts.emplace(*expert_group, at, die);
     }
-    const Results results =
-        Train(*model_of(way.mesh), batch, way, rank, /*tensor_group=*/nullptr, &counting,
-              expert == nullptr ? nullptr : &*counting_experts);
+    const Results results = Train(*model_of(way.mesh), batch, way, rank, /*tensor_group=*/nullptr,
+                                  &counting, expert == nullptr ? nullptr : &*counting_experts);
     if (rank == dying) {
       died = expert == nullptr ? counting.died() : counting_experts->died();
     } else {
@@ -305,8 +304,8 @@ void ExpectResultsOfOneRank(
     const std::function<std::unique_ptr<const Model>(const Mesh& mesh)>& model_of,
     const WayOfRanks& way, const Batch& batch, double bound) {
   const std::unique_ptr<const Model> whole = model_of(Mesh());
-  const Results alone =
-      Train(*whole, batch, {.split_backward = way.split_backward}, /*rank=*/0, nullptr, nullptr, nullptr);
+  const Results alone = Train(*whole, batch, {.split_backward = way.split_backward}, /*rank=*/0,
+                              nullptr, nullptr, nullptr);
   const int ranks = way.mesh.world_size();
   std::vector<Results> results(ranks);
   TestRanks threads(ranks);

@@ -350,8 +350,8 @@ class StepRecorder {
     } else if (action.unit < rank_.units_) {
       for (const int unit : rank_.complete_[action.unit]) {
         bool continues = false;
-        AddSlices("scatter", unit, unit, {kShardAxes, kExpertShardAxes},
-                  Collective::kReduceScatter, continues);
+        AddSlices("scatter", unit, unit, {kShardAxes, kExpertShardAxes}, Collective::kReduceScatter,
+                  continues);
       }
     }
   }
@@ -380,8 +380,7 @@ class StepRecorder {
   void AddSlices(absl::string_view name, int index, int unit, const Among& groups, Collective kind,
                  bool& continues) {
     for (const int part : rank_.shards_.unit_parts(unit)) {
-      const Axes among =
-          rank_.shards_.parts()[part].experts ? groups.experts : groups.others;
+      const Axes among = rank_.shards_.parts()[part].experts ? groups.experts : groups.others;
       if (size(among) == 1) continue;
       Call({.name = name,
             .index = index,

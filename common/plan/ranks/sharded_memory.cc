@@ -19,8 +19,8 @@ absl::StatusOr<ShardedMemory> PlanShardedMemory(absl::Span<const TensorSpec> ten
   const StageHolding holding = HoldingOfStage(sharding.stage);
   const bool sums_apart = holding.gradients == UnitPlaces::Holding::kInFlight;
   MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOfLargeBlocks(tensors));
-  const ShardLayout shards(layout, Holders(static_cast<int>(sharding.shards),
-                                           static_cast<int>(sharding.expert_ranks)));
+  const ShardLayout shards(
+      layout, Holders(static_cast<int>(sharding.shards), static_cast<int>(sharding.expert_ranks)));
   const UnitPlaces weights(shards, tensors, *holding.weights, UnitPlaces::Content::kWeights,
                            sharding.kept_bytes);
   const UnitPlaces gradients(shards, tensors, *holding.gradients, UnitPlaces::Content::kGradients);

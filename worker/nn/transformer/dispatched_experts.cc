@@ -32,9 +32,9 @@ RowsOfExperts DispatchedExperts::Hosted(const Call& call) const {
 
 ExpertDispatch DispatchedExperts::Dispatch(const Call& call) const {
   const ExpertGroup& group = *call.own.expert_group;
-  return ExpertDispatch(absl::MakeConstSpan(call.activations.experts.rank_counts,
-                                            group.size() * experts_.experts),
-                        group.size(), group.rank());
+  return ExpertDispatch(
+      absl::MakeConstSpan(call.activations.experts.rank_counts, group.size() * experts_.experts),
+      group.size(), group.rank());
 }
 
 void DispatchedExperts::SetOffsets(const Call& call, const ExpertDispatch::Round& round) const {
@@ -61,8 +61,8 @@ void DispatchedExperts::GatherWeights(const Call& call) const {
       call.scratch.row_weights);
 }
 
-void DispatchedExperts::StartOut(const Call& call, const ExpertDispatch::Round& round,
-                                 void* hosted, float* weights) const {
+void DispatchedExperts::StartOut(const Call& call, const ExpertDispatch::Round& round, void* hosted,
+                                 float* weights) const {
   const int64_t C = shape_.width;
   const int64_t bytes = C * static_cast<int64_t>(SizeOf(call.own.type));
   std::vector<ExpertGroup::Sent> sent;
@@ -89,8 +89,8 @@ void DispatchedExperts::Return(const Call& call, const ExpertDispatch::Round& ro
   std::vector<ExpertGroup::Sent> sent;
   std::vector<ExpertGroup::Received> taken;
   for (const ExpertDispatch::Rows& rows : round.taken) {
-    sent.push_back({rows.peer, call.own.type, rows.count * C,
-                    RowAt(scratch.hosted_rows, rows.first, bytes)});
+    sent.push_back(
+        {rows.peer, call.own.type, rows.count * C, RowAt(scratch.hosted_rows, rows.first, bytes)});
     if (!gradients) continue;
     sent.push_back({rows.peer, DType::kF32, rows.count, scratch.hosted_dweights + rows.first});
   }
@@ -192,8 +192,8 @@ void DispatchedExperts::Backward(const ComputeContext& own, const BlockWeights& 
   }
   if (own_rows(call) == 0) return;
   own.ops.experts().GatherRows(
-      {.type = DType::kF32, .tokens = own_rows(call), .top_k = 1, .width = 1},
-      scratch.row_dweights, experts.rows.places, scratch.weights_gradient);
+      {.type = DType::kF32, .tokens = own_rows(call), .top_k = 1, .width = 1}, scratch.row_dweights,
+      experts.rows.places, scratch.weights_gradient);
 }
 
 }  // namespace muster

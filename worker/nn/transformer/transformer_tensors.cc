@@ -136,8 +136,7 @@ void AddExperts(const TransformerShape& shape, const std::string& name, float re
   }
   block.expert_up =
       builder.Experts(name + ".experts.up", shape.UpWidth(experts.width), C, kDeviation);
-  block.expert_down =
-      builder.Experts(name + ".experts.down", C, experts.width, residual_deviation);
+  block.expert_down = builder.Experts(name + ".experts.down", C, experts.width, residual_deviation);
   if (experts.shared_width == 0) return;
   block.up.weight =
       builder.Whole(name + ".shared.up", shape.UpWidth(experts.shared_width), C, kDeviation);
