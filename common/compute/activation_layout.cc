@@ -99,10 +99,15 @@ void Walk::TakeExperts(uint64_t layer, BlockActivations& block) {
   take(keeps_products, n * of.E, experts.logits);
   take(keeps_routes, R, experts.weights);
   take(keeps_routes, R, experts.chosen);
-  take(keeps_routes, of.E + 1, experts.rows.offsets);
+  // What is dropped has rows behind those of experts.
+  take(keeps_routes, of.E + 1 + (of.drops ? 1 : 0), experts.rows.offsets);
   take(keeps_routes, R, experts.rows.assignments);
   take(keeps_routes, R, experts.rows.places);
   if (training && r.count_runs > 0) take(true, r.count_runs * of.E, experts.counts);
+  if (training && of.drops) {
+    take(keeps_routes, R, experts.placed);
+    take(true, r.choice_counts * of.E, experts.choices);
+  }
   take(keeps_products, M * of.U, experts.up);
   take(keeps_inputs, M * of.F, experts.activated);
   if (r.expert_ranks > 1) {

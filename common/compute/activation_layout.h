@@ -71,6 +71,9 @@ struct ActivationRequest {
   ExpertExtents experts;
   // Runs of tokens over which choices of experts are counted.
   uint64_t count_runs = 0;
+  // Parts of the tokens, and then data ranks, whose choices are counted where some may be dropped;
+  // 0: none is.
+  uint64_t choice_counts = 0;
   // T.
   DType type = DType::kF32;
   // Rows of which logits exist at a time, at most N; 0: those that the placement says.

@@ -15,6 +15,11 @@ void DeviceExpertOps::CountChosen(const RouterShape& shape, const int32_t* chose
   DeviceCountChosen(stream_, shape, chosen, counted, counts);
 }
 
+void DeviceExpertOps::LimitChosen(const RouterShape& shape, const int32_t* chosen,
+                                  const ChoiceLimit& limit, int32_t* placed) {
+  DeviceLimitChosen(stream_, shape, chosen, limit, placed);
+}
+
 void DeviceExpertOps::LoadDirection(int64_t experts, const LoadDirectionArrays& arrays) {
   DeviceLoadDirection(stream_, experts, arrays);
 }

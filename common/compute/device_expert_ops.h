@@ -20,6 +20,8 @@ class DeviceExpertOps final : public ExpertOps {
   void Route(const RouterShape& shape, const RouteArrays& arrays) override;
   void CountChosen(const RouterShape& shape, const int32_t* chosen, const CountedTokens& counted,
                    float* counts) override;
+  void LimitChosen(const RouterShape& shape, const int32_t* chosen, const ChoiceLimit& limit,
+                   int32_t* placed) override;
   void LoadDirection(int64_t experts, const LoadDirectionArrays& arrays) override;
   void AddLoads(int64_t experts, const int32_t* offsets, uint64_t* loads) override;
   void RouteBackward(const RouterShape& shape, DType type,

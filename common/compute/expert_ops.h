@@ -20,6 +20,10 @@ class ExpertOps {
   // which these tokens are none.
   virtual void CountChosen(const RouterShape& shape, const int32_t* chosen,
                            const CountedTokens& counted, float* counts) = 0;
+  // placed [N, k] of the limit's tokens = chosen, or E where the expert has as many as it takes.
+  // With E + 1 experts, OrderRows of `placed` puts what is dropped behind the rows of experts.
+  virtual void LimitChosen(const RouterShape& shape, const int32_t* chosen,
+                           const ChoiceLimit& limit, int32_t* placed) = 0;
   // direction = or += an expert's choices minus the mean of all experts', times E, in one rounding:
   // whole numbers, whose sums over micro-batches and ranks are exact up to 2^24.
   virtual void LoadDirection(int64_t experts, const LoadDirectionArrays& arrays) = 0;
@@ -35,7 +39,8 @@ class ExpertOps {
   // rows [R, C] = x [N, C]'s row of the assignment's token.
   virtual void GatherRows(const TokenRowsShape& shape, const void* x, const int32_t* assignments,
                           void* rows) = 0;
-  // out = bases + the rows of the token's assignments, in their order, summed in f32, rounded once.
+  // out = bases + the rows of the token's assignments that are kept, in their order, summed in f32,
+  // rounded once.
   virtual void CombineRows(const TokenRowsShape& shape, const CombineArrays& arrays) = 0;
 
   virtual void Linear(const ExpertLinear& linear, const int32_t* offsets, const void* x,

@@ -17,6 +17,11 @@ void HostExpertOps::CountChosen(const RouterShape& shape, const int32_t* chosen,
   muster::CountChosen(shape, chosen, counted, counts);
 }
 
+void HostExpertOps::LimitChosen(const RouterShape& shape, const int32_t* chosen,
+                                const ChoiceLimit& limit, int32_t* placed) {
+  muster::LimitChosen(shape, chosen, limit, placed);
+}
+
 void HostExpertOps::LoadDirection(int64_t experts, const LoadDirectionArrays& arrays) {
   muster::LoadDirection(experts, arrays);
 }

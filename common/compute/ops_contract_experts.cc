@@ -124,6 +124,34 @@ TEST_P(OpsContractTest, CountsWhatIsChosen) {
   }
 }
 
+TEST_P(OpsContractTest, LimitsWhatIsChosen) {
+  for (const int64_t N : {1, 40, 3000}) {
+    for (const float factor : {0.01f, 0.9f, 1.5f}) {
+      const RouterShape shape = {.tokens = N, .experts = 9, .top_k = 2};
+      const std::vector<int32_t> chosen = RandomChoice(N, 1, 7, 2, 1);
+      HostArray totals = Random(DType::kF32, 3 * 9, 2, 0, 0), parts(DType::kF32, 2 * 9);
+      for (int64_t i = 0; i < 2 * 9; ++i) parts.Set(i, static_cast<float>(i % 5 * N / 20));
+      for (int64_t i = 0; i < 3 * 9; ++i) totals.Set(i, static_cast<float>(i % 7 * N / 9));
+      ChoiceLimit limit = {.factor = factor,
+                           .first = N / 3,
+                           .end = N - N / 10,
+                           .totals = totals.As<float>(),
+                           .ranks = 3,
+                           .rank = 1,
+                           .parts = parts.As<float>(),
+                           .part = 1};
+      std::vector<int32_t> wanted(shape.rows(), -1), got(shape.rows());
+      int32_t* const placed = PutValues(wanted);
+      HostExpertOps().LimitChosen(shape, chosen.data(), limit, wanted.data());
+      limit.totals = PutFloats(totals);
+      limit.parts = PutFloats(parts);
+      ops().experts().LimitChosen(shape, PutValues(chosen), limit, placed);
+      ReadBytes(placed, got.data(), got.size() * sizeof(int32_t));
+      EXPECT_EQ(got, wanted) << N << " tokens, " << factor;
+    }
+  }
+}
+
 TEST_P(OpsContractTest, LoadsAndTheirDirection) {
   constexpr int64_t kExperts = 5, kRuns = 3;
   // The second one above the first, and the last without any.
@@ -156,6 +184,9 @@ TEST_P(OpsContractTest, RouteBackward) {
       const HostArray logits = Random(DType::kF32, N * E, 1, -4, 4);
       const HostArray dweights = Random(DType::kF32, R, 2);
       const std::vector<int32_t> chosen = RandomChoice(N, 0, E, shape.top_k, 3);
+      // Every fifth choice is dropped.
+      std::vector<int32_t> placed = chosen;
+      for (int64_t a = 0; a < R; a += 5) placed[a] = static_cast<int32_t>(E);
       std::vector<int32_t> labels(N, 1);
       for (int64_t n = 2; n < N; n += 3) labels[n] = -1;
       CountedTokens counted = {.labels = labels.data(), .first = 3, .run = 30};
@@ -170,6 +201,7 @@ TEST_P(OpsContractTest, RouteBackward) {
       RouteBackwardArrays arrays = {.logits = logits.As<float>(),
                                     .chosen = chosen.data(),
                                     .dweights = dweights.As<float>(),
+                                    .placed = with_losses ? placed.data() : nullptr,
                                     .counted = counted,
                                     .counts = with_losses ? counts.As<float>() : nullptr,
                                     .auxiliary = with_losses ? 0.3f : 0,
@@ -186,6 +218,7 @@ TEST_P(OpsContractTest, RouteBackward) {
       arrays.dlogits = dlogits;
       if (with_losses) {
         arrays.counts = PutFloats(counts);
+        arrays.placed = PutValues(placed);
         arrays.gradient_scale = PutFloats(scale);
         arrays.sums = put_sums;
       }
@@ -261,6 +294,17 @@ TEST_P(OpsContractTest, GathersAndCombinesRows) {
     void* const out = Room(type(), N * C);
     ops().experts().CombineRows(shape, {.rows = Put(of_experts), .places = places, .out = out});
     Expect(out, sums, {.absolute = 1e-6}, "combined");
+    // Rows behind these are left out.
+    const auto kept = static_cast<int32_t>(R / 3);
+    HostExpertOps().CombineRows(shape, {.rows = of_experts.data(),
+                                        .places = order.places.data(),
+                                        .kept = &kept,
+                                        .out = sums.data()});
+    ops().experts().CombineRows(shape, {.rows = Put(of_experts),
+                                        .places = places,
+                                        .kept = PutValues(std::vector<int32_t>{kept}),
+                                        .out = out});
+    Expect(out, sums, {.absolute = 1e-6}, "kept");
     // There are first summands, over one of which the result lies.
     HostExpertOps().CombineRows(shape, {.rows = of_experts.data(),
                                         .places = order.places.data(),

@@ -68,6 +68,10 @@ struct ExpertActivations {
   int32_t* chosen = nullptr;  // [n, k]
   ExpertRows rows;
   float* counts = nullptr;  // [runs, E]; null: choices are not counted
+  // Where choices may be dropped: their experts, or E ([n, k]); and [parts + d, E], the choices of
+  // each part of the data rank's tokens, then those of each of d data ranks (ChoiceLimit).
+  int32_t* placed = nullptr;
+  float* choices = nullptr;
   // With expert ranks, [e, E]: the rows of each rank for each expert; and what this rank takes.
   int32_t* rank_counts = nullptr;
   HostedRows hosted;

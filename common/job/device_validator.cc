@@ -86,11 +86,18 @@ absl::Status ValidateDevice(const v1::JobSpec& spec) {
                    "but compute.device is CUDA, and only processors move biases by signs in this "
                    "version: take auxiliary_loss, or compute.device CPU");
   }
-  if (spec.model().transformer().moe().auxiliary_scope() == v1::MoeSpec::GLOBAL_BATCH &&
-      SizeAlong(kDataAxes, spec) > 1) {
-    return Invalid("model.transformer.moe.auxiliary_scope", "GLOBAL_BATCH",
-                   "but compute.device is CUDA, and devices count choices by data rank in this "
-                   "version: take MICRO_BATCH, or compute.device CPU");
+  const v1::MoeSpec& moe = spec.model().transformer().moe();
+  if (SizeAlong(kDataAxes, spec) > 1) {
+    const std::string reason =
+        "but compute.device is CUDA, and devices count choices by data rank in this version: ";
+    if (moe.auxiliary_scope() == v1::MoeSpec::GLOBAL_BATCH) {
+      return Invalid("model.transformer.moe.auxiliary_scope", "GLOBAL_BATCH",
+                     reason + "take MICRO_BATCH, or compute.device CPU");
+    }
+    if (moe.capacity_factor() > 0) {
+      return Invalid("model.transformer.moe.capacity_factor", moe.capacity_factor(),
+                     reason + "leave it out, or take compute.device CPU");
+    }
   }
   for (const Refusal& refusal : TrainsByAllReduce(spec) ? Resident(spec) : OnServers(spec)) {
     if (refusal.applies) return Invalid(refusal.field, refusal.value, refusal.reason);

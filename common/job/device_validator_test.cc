@@ -31,6 +31,15 @@ void WithSelectionBias(v1::JobSpec& spec, v1::UpdateSpec::Road dense) {
   moe.set_selection_bias(true);
 }
 
+v1::MoeSpec& WithExpertsOnDataRanks(v1::JobSpec& spec) {
+  OnDevices(spec);
+  spec.set_workers(2);
+  v1::MoeSpec& moe = *spec.mutable_model()->mutable_transformer()->mutable_moe();
+  moe.set_experts(4);
+  moe.set_top_k(2);
+  return moe;
+}
+
 class BadDeviceTest : public ::testing::TestWithParam<BadJob> {};
 
 TEST_P(BadDeviceTest, IsRefusedByName) { ExpectRefused(GetParam()); }
@@ -60,12 +69,12 @@ INSTANTIATE_TEST_SUITE_P(
                HasSubstr("moe.selection_bias is true; but compute.device is CUDA")},
         BadJob{"ChoicesOfAllDataRanks",
                [](v1::JobSpec& s) {
-                 OnDevices(s);
-                 s.mutable_model()->mutable_transformer()->mutable_moe()->set_auxiliary_scope(
-                     v1::MoeSpec::GLOBAL_BATCH);
-                 s.set_workers(2);
+                 WithExpertsOnDataRanks(s).set_auxiliary_scope(v1::MoeSpec::GLOBAL_BATCH);
                },
                AllOf(HasSubstr("moe.auxiliary_scope is GLOBAL_BATCH"), HasSubstr("MICRO_BATCH"))},
+        BadJob{"CapacityOfAllDataRanks",
+               [](v1::JobSpec& s) { WithExpertsOnDataRanks(s).set_capacity_factor(1.5f); },
+               AllOf(HasSubstr("moe.capacity_factor is 1.5"), HasSubstr("compute.device CPU"))},
         BadJob{"OneOrder",
                [](v1::JobSpec& s) {
                  OnDevices(s);

@@ -76,10 +76,7 @@ absl::Status ValidateExpertGroups(const MoeSpec& moe) {
 absl::Status ValidateRouterLosses(const MoeSpec& moe) {
   MUSTER_RETURN_IF_ERROR(NotNegativeOfExperts("auxiliary_loss", moe.auxiliary_loss()));
   MUSTER_RETURN_IF_ERROR(NotNegativeOfExperts("z_loss", moe.z_loss()));
-  if (moe.capacity_factor() != 0) {
-    return RefusedExperts("capacity_factor", moe.capacity_factor(),
-                          "but this version drops no choices: leave it out");
-  }
+  MUSTER_RETURN_IF_ERROR(NotNegativeOfExperts("capacity_factor", moe.capacity_factor()));
   if (MoeSpec::Scope_IsValid(moe.auxiliary_scope())) return absl::OkStatus();
   return RefusedExperts("auxiliary_scope", static_cast<int>(moe.auxiliary_scope()),
                         "it must be SEQUENCE, MICRO_BATCH or GLOBAL_BATCH");
@@ -119,11 +116,17 @@ absl::Status ValidateExperts(const v1::TransformerSpec& spec) {
 
 absl::Status ValidateExpertUpdates(const v1::JobSpec& spec) {
   const MoeSpec& moe = spec.model().transformer().moe();
-  if (moe.auxiliary_scope() == MoeSpec::GLOBAL_BATCH && !TrainsByAllReduce(spec) &&
-      SizeAlong(kDataAxes, spec) > 1) {
-    return RefusedExperts("auxiliary_scope", "GLOBAL_BATCH",
-                          "but on parameter servers workers do not meet within a step: take "
-                          "MICRO_BATCH, or set update.dense ALL_REDUCE");
+  // Several data ranks count choices together within a step.
+  if (!TrainsByAllReduce(spec) && SizeAlong(kDataAxes, spec) > 1) {
+    const std::string no_meeting = "but on parameter servers workers do not meet within a step: ";
+    if (moe.auxiliary_scope() == MoeSpec::GLOBAL_BATCH) {
+      return RefusedExperts("auxiliary_scope", "GLOBAL_BATCH",
+                            no_meeting + "take MICRO_BATCH, or set update.dense ALL_REDUCE");
+    }
+    if (moe.capacity_factor() > 0) {
+      return RefusedExperts("capacity_factor", moe.capacity_factor(),
+                            no_meeting + "leave it out, or set update.dense ALL_REDUCE");
+    }
   }
   if (!moe.selection_bias()) return absl::OkStatus();
   const v1::UpdateSpec& update = spec.update();

@@ -25,7 +25,7 @@ TEST(ExpertValidatorTest, TakesWhatCanBeComputed) {
   for (const char* moe :
        {"", "moe { experts: 2 top_k: 1 }",
         "moe { experts: 8 top_k: 8 expert_width: 3 auxiliary_scope: SEQUENCE }",
-        "moe { experts: 8 top_k: 1 auxiliary_scope: GLOBAL_BATCH }",
+        "moe { experts: 8 top_k: 1 auxiliary_scope: GLOBAL_BATCH capacity_factor: 1.25 }",
         "moe { experts: 8 top_k: 2 shared_width: 4 shared_gate: true dense_layers: [0, 2] }",
         "moe { experts: 8 top_k: 4 groups: 4 top_groups: 2 scores: SIGMOID scaling: 2.5 }",
         "moe { experts: 8 top_k: 2 selection_bias: true bias_rate: 0.1 }",
@@ -59,7 +59,7 @@ TEST(ExpertValidatorTest, NamesWhatCannot) {
       {"experts: 4 top_k: 3 groups: 2 top_groups: 1", "top_k is 3", "more `top_groups`"},
       {"experts: 4 top_k: 2 auxiliary_loss: -0.1", "auxiliary_loss is -0.1", "positive"},
       {"experts: 4 top_k: 2 bias_rate: 0.1", "bias_rate is 0.1", "`selection_bias`"},
-      {"experts: 4 top_k: 2 capacity_factor: 1", "capacity_factor is 1", "leave it out"},
+      {"experts: 4 top_k: 2 capacity_factor: -1", "capacity_factor is -1", "positive"},
       {"experts: 4 top_k: 2 selection_bias: true bias_rate: -1", "bias_rate is -1", "positive"},
       {"experts: 4 top_k: 2 z_loss: inf", "z_loss is inf", "positive"},
       {"experts: 4 top_k: 2 auxiliary_scope: 9", "auxiliary_scope is 9",
@@ -107,6 +107,11 @@ TEST(ExpertValidatorTest, ChoicesOfAllDataRanksAreCountedByAllReduce) {
   EXPECT_THAT(
       std::string(ValidateExpertUpdates(spec).message()),
       AllOf(HasSubstr("auxiliary_scope is GLOBAL_BATCH"), HasSubstr("update.dense ALL_REDUCE")));
+  moe.clear_auxiliary_scope();
+  EXPECT_EQ(ValidateExpertUpdates(spec), absl::OkStatus());
+  moe.set_capacity_factor(1.5);
+  EXPECT_THAT(std::string(ValidateExpertUpdates(spec).message()),
+              AllOf(HasSubstr("capacity_factor is 1.5"), HasSubstr("update.dense ALL_REDUCE")));
   spec.mutable_parallelism()->set_tensor(2);
   EXPECT_EQ(ValidateExpertUpdates(spec), absl::OkStatus()) << "one data rank";
   spec.mutable_parallelism()->clear_tensor();

@@ -71,8 +71,9 @@ bool DividesTokens(const v1::JobSpec& spec) {
 ChoicesCounted ChoicesCountedOf(const v1::JobSpec& spec) {
   const v1::MoeSpec& moe = spec.model().transformer().moe();
   const bool counts = moe.auxiliary_loss() > 0 || moe.selection_bias();
-  return counts && moe.auxiliary_scope() == v1::MoeSpec::GLOBAL_BATCH ? ChoicesCounted::kTogether
-                                                                      : ChoicesCounted::kByDataRank;
+  const bool together = counts && moe.auxiliary_scope() == v1::MoeSpec::GLOBAL_BATCH;
+  return together || moe.capacity_factor() > 0 ? ChoicesCounted::kTogether
+                                               : ChoicesCounted::kByDataRank;
 }
 
 bool SumsInRankOrder(const v1::JobSpec& spec) {

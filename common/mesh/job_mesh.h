@@ -33,9 +33,9 @@ uint32_t LargestMicroBatch(const v1::JobSpec& spec);
 // parallelism).
 bool DividesTokens(const v1::JobSpec& spec);
 
-// Whose choices of experts are counted together. kTogether: those of all data ranks, which for that
-// have a group of their own, since calls within layers come in another order than those that move
-// gradients.
+// Whose choices of experts are counted together. kTogether: those of all data ranks
+// (MoeSpec.GLOBAL_BATCH, capacity_factor), which for that have a group of their own, since calls
+// within layers come in another order than those that move gradients.
 enum class ChoicesCounted { kByDataRank, kTogether };
 ChoicesCounted ChoicesCountedOf(const v1::JobSpec& spec);
 

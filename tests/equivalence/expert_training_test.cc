@@ -164,6 +164,29 @@ TEST_P(EveryCountingMeshTest, BytesAreThosePredicted) {
   ExpectPredictedTraffic(Divided(spec));
 }
 
+// An expert's limit is that of all ranks' choices, of which the last are dropped.
+TEST_P(EveryCountingMeshTest, DropsAsOneProcess) {
+  v1::JobSpec spec = CountingJob();
+  v1::MoeSpec& moe = *spec.mutable_model()->mutable_transformer()->mutable_moe();
+  moe.clear_auxiliary_scope();
+  for (const float capacity : {1.0f, 0.3f}) {
+    moe.set_capacity_factor(capacity);
+    const TrainedValues expected = TrainLocally(spec);
+    ExpectClose(Values(Divided(spec)), expected, 1e-5);
+    v1::JobSpec all = spec;
+    all.mutable_model()->mutable_transformer()->mutable_moe()->clear_capacity_factor();
+    EXPECT_NE(TrainLocally(all).values, expected.values) << "none is dropped";
+  }
+}
+
+TEST_P(EveryCountingMeshTest, BytesOfLimitsAreThosePredicted) {
+  v1::JobSpec spec = CountingJob();
+  spec.mutable_model()->mutable_transformer()->mutable_moe()->set_capacity_factor(1.25f);
+  spec.set_micro_batches(2);
+  spec.mutable_stop()->set_steps(2);
+  ExpectPredictedTraffic(Divided(spec));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     ExpertTraining, EveryCountingMeshTest,
     ::testing::Values(ExpertWay{.data = 2}, ExpertWay{.data = 3, .stage = 1},
@@ -185,6 +208,33 @@ TEST_F(ExpertTrainingTest, CountsOfAllDataRanksAreNotThoseOfEach) {
   const TrainedValues apart = ValuesByAllReduce(OnMesh(spec, 1, 2));
   moe.set_auxiliary_scope(v1::MoeSpec::GLOBAL_BATCH);
   EXPECT_NE(ValuesByAllReduce(OnMesh(spec, 1, 2)).values, apart.values);
+}
+
+TEST_F(ExpertTrainingTest, DroppedChoicesAreDroppedAgainByRecomputation) {
+  v1::JobSpec spec = OnMesh(ByAllReduce(Job()), 2, 2, 2);
+  spec.mutable_model()->mutable_transformer()->mutable_moe()->set_capacity_factor(0.75f);
+  const TrainedValues expected = ValuesByAllReduce(spec);
+  for (const auto recompute : {v1::ComputeSpec::SELECTIVE, v1::ComputeSpec::FULL}) {
+    spec.mutable_compute()->set_recompute(recompute);
+    EXPECT_EQ(ValuesByAllReduce(spec).values, expected.values) << recompute;
+    ExpectPredictedTraffic(spec);
+  }
+}
+
+// So they are those of one process, however many examples go at a time.
+TEST_F(ExpertTrainingTest, EvaluationsDropNothing) {
+  v1::JobSpec spec = Job();
+  spec.mutable_stop()->set_steps(1);
+  spec.mutable_optimizer()->set_learning_rate(1e-12);
+  spec.clear_schedule();
+  spec.mutable_data()->set_holdout(0.2);
+  spec.mutable_evaluation()->set_every_steps(1);
+  v1::JobSpec one = ByAllReduce(spec);
+  one.set_workers(1);
+  const RunResult all = TrainByAllReduce(one, {});
+  one.mutable_model()->mutable_transformer()->mutable_moe()->set_capacity_factor(0.2f);
+  ASSERT_GT(all.evaluated, 0u);
+  ASSERT_NO_FATAL_FAILURE(ExpectEvaluationsOf(all, TrainByAllReduce(one, {})));
 }
 
 TEST_F(ExpertTrainingTest, StagesEndInTheSameBits) {

@@ -102,6 +102,8 @@ ExpertShape ResolveExperts(const v1::MoeSpec& spec, int64_t feed_forward) {
   shape.auxiliary = spec.auxiliary_loss();
   shape.counts_together = spec.auxiliary_scope() == v1::MoeSpec::MICRO_BATCH ||
                           spec.auxiliary_scope() == v1::MoeSpec::GLOBAL_BATCH;
+  shape.counts_of_all_ranks = spec.auxiliary_scope() == v1::MoeSpec::GLOBAL_BATCH;
+  shape.capacity = spec.capacity_factor();
   shape.z = spec.z_loss();
   if (spec.selection_bias()) {
     shape.bias_rate = spec.bias_rate() == 0 ? kUsualBiasRate : spec.bias_rate();

@@ -40,6 +40,7 @@ class Transformer final : public Model, private UnitBoundaries {
     }
     description_.units = shape.units();
     description_.experts = shape.experts.experts;
+    description_.drops_choices = shape.experts.capacity > 0;
     description_.default_metric = "bits_per_byte";
     description_.most_examples = backend_->most_examples();
     description_.on_device = backend_->on_device();

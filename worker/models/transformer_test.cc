@@ -1,6 +1,8 @@
 #include "worker/models/transformer.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -103,6 +105,11 @@ const char kOneExpert[] = "moe { experts: 4 top_k: 1 expert_width: 7 }";
 const char kAllExperts[] =
     "moe { experts: 3 top_k: 3 expert_width: 9 shared_width: 5 shared_gate: true scores: SIGMOID "
     "normalize: true scaling: 2.5 auxiliary_loss: 0.3 z_loss: 0.05 }";
+
+// Some choices are dropped.
+const char kFullExperts[] =
+    "moe { experts: 5 top_k: 2 expert_width: 8 shared_width: 4 normalize: true auxiliary_loss: 0.2 "
+    "capacity_factor: 0.8 }";
 
 class TransformerSettingsTest : public ::testing::TestWithParam<const char*> {};
 
@@ -346,7 +353,7 @@ const std::vector<const char*> kSettings = {
 
 INSTANTIATE_TEST_SUITE_P(Settings, TransformerSettingsTest, ::testing::ValuesIn(kSettings));
 INSTANTIATE_TEST_SUITE_P(Experts, TransformerSettingsTest,
-                         ::testing::Values(kExperts, kExpertGroups, kOneExpert));
+                         ::testing::Values(kExperts, kExpertGroups, kOneExpert, kFullExperts));
 INSTANTIATE_TEST_SUITE_P(Settings, TransformerTypesTest, ::testing::ValuesIn(kSettings));
 INSTANTIATE_TEST_SUITE_P(Experts, TransformerTypesTest, ::testing::Values(kAllExperts));
 
@@ -375,6 +382,30 @@ TEST(TransformerTest, EvaluationGivesTheLossOfTraining) {
   ASSERT_TRUE(trainer.Evaluate(RandomBatch(4)).ok());
   EXPECT_EQ(trainer.micro_batch().loss_sum, trained.loss);
   EXPECT_EQ(trainer.micro_batch().correct, trained.correct);
+}
+
+// An expert gets no more than its limit, and dropped choices are told with the loads.
+TEST(TransformerTest, LoadsAndDroppedChoicesAreAllChoices) {
+  const auto model = MakeModel(Spec(kFullExperts), Sequences());
+  ASSERT_TRUE(model->description().drops_choices);
+  const size_t experts = model->description().experts;
+  for (const int64_t sequences : {1, 2, 5}) {
+    LocalTrainer trainer(*model, 1);
+    SetParameters(trainer);
+    ASSERT_TRUE(trainer.Load(RandomBatch(sequences)).ok());
+    ASSERT_TRUE(trainer.Run().ok());
+    const std::vector<uint64_t>& loads = trainer.micro_batch().expert_loads;
+    const auto choices = static_cast<uint64_t>(2 * sequences * kContext);
+    const auto most = static_cast<uint64_t>(
+        std::ceil(0.8f * static_cast<float>(choices) / static_cast<float>(experts)));
+    ASSERT_EQ(loads.size() % (experts + 1), 0u);
+    for (size_t first = 0; first < loads.size(); first += experts + 1) {
+      const auto begin = loads.begin() + static_cast<int64_t>(first);
+      EXPECT_EQ(std::accumulate(begin, begin + experts + 1, uint64_t{0}), choices);
+      EXPECT_LE(*std::max_element(begin, begin + experts), most);
+      EXPECT_GT(begin[experts], 0u);
+    }
+  }
 }
 
 // A token's logits do not know the tokens after it.

@@ -37,6 +37,8 @@ struct ModelDescription {
   int64_t classes = 0;
   // Experts of each block that has some; 0: there are none.
   int64_t experts = 0;
+  // True if experts take a limited number of choices in training.
+  bool drops_choices = false;
   // Most examples of a batch.
   int64_t most_examples = std::numeric_limits<int64_t>::max();
   // True if parameters and gradients lie in a device's memory, where only the model and the
@@ -94,7 +96,8 @@ class MicroBatch {
   int64_t correct = 0;
   // Results of backward in models with experts: of the tokens and blocks of this rank.
   RouterSums router_sums;
-  // [blocks, experts]: how many of these tokens each expert got. Empty without experts.
+  // [blocks, experts]: how many of these tokens each expert got; with drops_choices a number more
+  // for each block, of choices that were dropped. Empty without experts.
   std::vector<uint64_t> expert_loads;
   // Binary models: the probability of class 1. Models that predict a number: that number,
   // normalised as `targets` are. [examples]

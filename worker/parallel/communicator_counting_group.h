@@ -25,6 +25,8 @@ class CommunicatorCountingGroup final : public CountingGroup {
   CommunicatorCountingGroup(Communicator& communicator, absl::Duration timeout, RunCall run)
       : communicator_(communicator), timeout_(timeout), run_(std::move(run)) {}
 
+  int size() const override { return communicator_.size(); }
+  int rank() const override { return communicator_.rank(); }
   void Sum(int64_t numbers, float* counts) override;
   absl::Status status() const override { return status_; }
 

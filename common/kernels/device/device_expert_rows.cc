@@ -46,7 +46,8 @@ struct CombineOp {
     }
     const T* const rows = static_cast<const T*>(arrays.rows) + place.column;
     for (int64_t j = 0; j < top_k; ++j) {
-      AddTo<N>(rows + arrays.places[place.row * top_k + j] * width, sum);
+      const int32_t row = arrays.places[place.row * top_k + j];
+      if (arrays.kept == nullptr || row < *arrays.kept) AddTo<N>(rows + row * width, sum);
     }
     StoreFloats<N>(sum, static_cast<T*>(arrays.out) + i);
   }

@@ -247,15 +247,20 @@ struct RouteBackwardKernel {
 
   MUSTER_DEVICE void AddWeights(int64_t n, const float* s, float* g) const {
     const int32_t* const chosen = arrays.chosen + n * shape.top_k;
-    const float* const dweights = arrays.dweights + n * shape.top_k;
     float factor = shape.scaling, mean = 0;
     if (shape.normalize) {
       float sum = shape.scores == Scores::kSigmoid ? 1e-20f : 0.0f;
       for (int64_t j = 0; j < shape.top_k; ++j) sum += s[chosen[j]];
       factor /= sum;
-      for (int64_t j = 0; j < shape.top_k; ++j) mean += dweights[j] * (s[chosen[j]] / sum);
+      for (int64_t j = 0; j < shape.top_k; ++j) mean += Gradient(n, j) * (s[chosen[j]] / sum);
     }
-    for (int64_t j = 0; j < shape.top_k; ++j) g[chosen[j]] += factor * (dweights[j] - mean);
+    for (int64_t j = 0; j < shape.top_k; ++j) g[chosen[j]] += factor * (Gradient(n, j) - mean);
+  }
+  // Returns the gradient of the weight of a token's choice.
+  MUSTER_DEVICE float Gradient(int64_t n, int64_t choice) const {
+    const int64_t a = n * shape.top_k + choice;
+    const bool dropped = arrays.placed != nullptr && arrays.placed[a] == shape.experts;
+    return dropped ? 0.0f : arrays.dweights[a];
   }
 
   MUSTER_DEVICE void AddAuxiliary(int64_t n, const float* s, float* g, RouterSums& sums) const {
@@ -320,7 +325,6 @@ struct RouterSumsKernel {
   }
 };
 
-// A block for each run and expert.
 // A thread for each expert, which adds up all counts alike.
 struct LoadDirectionKernel {
   static constexpr int kThreads = 128;
@@ -359,6 +363,7 @@ struct AddLoadsKernel {
   }
 };
 
+// A block for each run and expert.
 struct CountChosenKernel {
   static constexpr int kThreads = 256;
   static constexpr int kMinBlocks = 4;
@@ -387,55 +392,16 @@ struct CountChosenKernel {
   }
 };
 
-// A block for each expert. It reads all that was chosen twice: to count what belongs to experts
-// before it, and to give its own assignments their rows, which it numbers by sums over the threads
-// before each.
-struct OrderRowsKernel {
-  static constexpr int kThreads = 256;
-  static constexpr int kMinBlocks = 4;
-  static constexpr const char* kName = "order rows";
+// The sums of a block's threads before this one, and of all of them.
+template <int kThreads>
+struct ThreadSums {
   static constexpr int kWarps = kThreads / 32;
-  static constexpr int kEach = 8;
   static constexpr size_t kShared = kWarps * sizeof(int);
 
-  int64_t experts;
-  int64_t assigned;  // R
-  const int32_t* chosen;
-  ExpertRows rows;
+  int before;
+  int all;
 
-  MUSTER_DEVICE void Run() const {
-    const int expert = BlockX();
-    int before = 0;
-    for (int64_t a = ThreadIndex(); a < assigned; a += kThreads) before += chosen[a] < expert;
-    int row = SumsOf(before).all;
-    if (ThreadIndex() == 0) {
-      rows.offsets[expert] = row;
-      if (expert == experts - 1) rows.offsets[experts] = static_cast<int32_t>(assigned);
-    }
-    for (int64_t chunk = 0; chunk < assigned; chunk += kThreads * kEach) {
-      const int64_t first = chunk + ThreadIndex() * kEach;
-      const int64_t end = Min64(first + kEach, assigned);
-      int mine = 0;
-      for (int64_t a = first; a < end; ++a) mine += chosen[a] == expert;
-      const Sums sums = SumsOf(mine);
-      int next = row + sums.before;
-      row += sums.all;
-      for (int64_t a = first; a < end; ++a) {
-        if (chosen[a] != expert) continue;
-        rows.assignments[next] = static_cast<int32_t>(a);
-        rows.places[a] = next;
-        ++next;
-      }
-    }
-  }
-
- private:
-  // The sums of the threads before this one, and of all threads.
-  struct Sums {
-    int before;
-    int all;
-  };
-  MUSTER_DEVICE static Sums SumsOf(int x) {
+  MUSTER_DEVICE static ThreadSums Of(int x) {
     int* const warps = reinterpret_cast<int*>(SharedMemory());
     int sum = x;
 #pragma unroll
@@ -446,13 +412,100 @@ struct OrderRowsKernel {
     }
     if (LaneIndex() == 31) warps[WarpIndex()] = sum;
     SyncBlock();
-    Sums sums = {sum - x, 0};
+    ThreadSums sums = {sum - x, 0};
     for (int w = 0; w < kWarps; ++w) {
       if (w < WarpIndex()) sums.before += warps[w];
       sums.all += warps[w];
     }
     SyncBlock();
     return sums;
+  }
+};
+
+// A block for each expert, which numbers its choices by sums over the threads before each.
+struct LimitChosenKernel {
+  static constexpr int kThreads = 256;
+  static constexpr int kMinBlocks = 4;
+  static constexpr const char* kName = "limit chosen";
+  static constexpr int kEach = 8;
+  static constexpr size_t kShared = ThreadSums<kThreads>::kShared;
+
+  RouterShape shape;
+  ChoiceLimit limit;
+  const int32_t* chosen;
+  int32_t* placed;
+
+  MUSTER_DEVICE void Run() const {
+    const int64_t expert = BlockX(), E = shape.experts;
+    double all = 0, before = 0;
+    for (int64_t i = 0; i < limit.ranks * E; ++i) all += limit.totals[i];
+    for (int64_t r = 0; r < limit.rank; ++r) before += limit.totals[r * E + expert];
+    for (int64_t p = 0; p < limit.part; ++p) before += limit.parts[p * E + expert];
+    const double most = CeilOf(limit.factor * static_cast<float>(all / static_cast<double>(E)));
+    double taken = before;
+    const int64_t last = limit.end * shape.top_k;
+    for (int64_t chunk = limit.first * shape.top_k; chunk < last; chunk += kThreads * kEach) {
+      const int64_t first = chunk + ThreadIndex() * kEach;
+      const int64_t end = Min64(first + kEach, last);
+      int mine = 0;
+      for (int64_t a = first; a < end; ++a) mine += chosen[a] == expert;
+      const auto sums = ThreadSums<kThreads>::Of(mine);
+      double next = taken + sums.before;
+      taken += sums.all;
+      for (int64_t a = first; a < end; ++a) {
+        if (chosen[a] != expert) continue;
+        placed[a] = static_cast<int32_t>(next + 1 <= most ? expert : E);
+        next += 1;
+      }
+    }
+  }
+
+ private:
+  MUSTER_DEVICE static double CeilOf(float x) {
+    const auto whole = static_cast<int64_t>(x);
+    return static_cast<double>(whole) + (static_cast<float>(whole) < x ? 1 : 0);
+  }
+};
+
+// A block for each expert. It reads all that was chosen twice: to count what belongs to experts
+// before it, and to give its own assignments their rows, which it numbers by sums over the threads
+// before each.
+struct OrderRowsKernel {
+  static constexpr int kThreads = 256;
+  static constexpr int kMinBlocks = 4;
+  static constexpr const char* kName = "order rows";
+  static constexpr int kEach = 8;
+  static constexpr size_t kShared = ThreadSums<kThreads>::kShared;
+
+  int64_t experts;
+  int64_t assigned;  // R
+  const int32_t* chosen;
+  ExpertRows rows;
+
+  MUSTER_DEVICE void Run() const {
+    const int expert = BlockX();
+    int before = 0;
+    for (int64_t a = ThreadIndex(); a < assigned; a += kThreads) before += chosen[a] < expert;
+    int row = ThreadSums<kThreads>::Of(before).all;
+    if (ThreadIndex() == 0) {
+      rows.offsets[expert] = row;
+      if (expert == experts - 1) rows.offsets[experts] = static_cast<int32_t>(assigned);
+    }
+    for (int64_t chunk = 0; chunk < assigned; chunk += kThreads * kEach) {
+      const int64_t first = chunk + ThreadIndex() * kEach;
+      const int64_t end = Min64(first + kEach, assigned);
+      int mine = 0;
+      for (int64_t a = first; a < end; ++a) mine += chosen[a] == expert;
+      const auto sums = ThreadSums<kThreads>::Of(mine);
+      int next = row + sums.before;
+      row += sums.all;
+      for (int64_t a = first; a < end; ++a) {
+        if (chosen[a] != expert) continue;
+        rows.assignments[next] = static_cast<int32_t>(a);
+        rows.places[a] = next;
+        ++next;
+      }
+    }
   }
 };
 
@@ -467,6 +520,12 @@ void DeviceCountChosen(DeviceStream& stream, const RouterShape& shape, const int
                        const CountedTokens& counted, float* counts) {
   Launch(stream, {.x = counted.runs * shape.experts}, CountChosenKernel::kShared,
          CountChosenKernel{shape, counted, chosen, counts});
+}
+
+void DeviceLimitChosen(DeviceStream& stream, const RouterShape& shape, const int32_t* chosen,
+                       const ChoiceLimit& limit, int32_t* placed) {
+  Launch(stream, {.x = shape.experts}, LimitChosenKernel::kShared,
+         LimitChosenKernel{shape, limit, chosen, placed});
 }
 
 void DeviceLoadDirection(DeviceStream& stream, int64_t experts, const LoadDirectionArrays& arrays) {

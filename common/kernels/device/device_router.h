@@ -15,6 +15,8 @@ class DeviceStream;
 void DeviceRoute(DeviceStream& stream, const RouterShape& shape, const RouteArrays& arrays);
 void DeviceCountChosen(DeviceStream& stream, const RouterShape& shape, const int32_t* chosen,
                        const CountedTokens& counted, float* counts);
+void DeviceLimitChosen(DeviceStream& stream, const RouterShape& shape, const int32_t* chosen,
+                       const ChoiceLimit& limit, int32_t* placed);
 void DeviceLoadDirection(DeviceStream& stream, int64_t experts, const LoadDirectionArrays& arrays);
 // loads [E] += the rows of each expert.
 void DeviceAddLoads(DeviceStream& stream, int64_t experts, const int32_t* offsets, uint64_t* loads);

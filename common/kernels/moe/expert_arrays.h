@@ -53,6 +53,22 @@ struct CountedTokens {
   int64_t runs = 0;  // Of all tokens.
 };
 
+// Consecutive tokens [first, end) of the arrays, and the choices before them and of all tokens that
+// share a limit: an expert takes at most ceil(factor · choices / E) of these, in order of token.
+// Counts are whole numbers; the mean and its product with the factor are f32.
+struct ChoiceLimit {
+  float factor = 1;
+  int64_t first = 0;
+  int64_t end = 0;
+  // [ranks, E]: the choices of each rank's tokens, in order; this rank's are number `rank`.
+  const float* totals = nullptr;
+  int64_t ranks = 1;
+  int64_t rank = 0;
+  // [.., E]: those of parts of this rank's tokens, in order, of which these are part number `part`.
+  const float* parts = nullptr;
+  int64_t part = 0;
+};
+
 // The sums over counted tokens of what routers are judged by.
 struct RouterSums {
   // As the training loss adds them: auxiliary · E · Σ_e f_e P_e and z · (log Σ exp(logits))².
@@ -77,6 +93,8 @@ struct RouteBackwardArrays {
   const float* logits = nullptr;    // [N, E]
   const int32_t* chosen = nullptr;  // [N, k]
   const float* dweights = nullptr;  // [N, k]
+  // [N, k]: E where a choice was dropped, whose `dweights` then counts as 0. Null: none was.
+  const int32_t* placed = nullptr;
   CountedTokens counted;
   const float* counts = nullptr;  // [runs, E]; null: no auxiliary loss
   float auxiliary = 0;
@@ -151,6 +169,9 @@ struct TokenRowsShape {
 struct CombineArrays {
   const void* rows = nullptr;       // T [R, C]
   const int32_t* places = nullptr;  // [R]
+  // The number of rows to sum, in the ops' memory: rows behind them are left out. Null: all are
+  // summed.
+  const int32_t* kept = nullptr;
   // T [N, C]: first summands, in this order; null: none; each may be out.
   const void* bases[3] = {};
   void* out = nullptr;  // T [N, C]

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <vector>
 
 #include "common/kernels/parallel_for.h"
@@ -63,14 +64,25 @@ void GatherRows(const TokenRowsShape& shape, const void* x, const int32_t* assig
 template <typename T>
 void CombineRows(const TokenRowsShape& shape, const CombineArrays& arrays) {
   const TypedVectorKernels<T>& kernels = ActiveKernelsOf<T>();
+  const int64_t k = shape.top_k;
+  const int32_t kept = static_cast<int32_t>(arrays.kept == nullptr ? shape.tokens * shape.top_k
+                                                                   : int64_t{*arrays.kept});
   ForRows(shape.tokens, shape.width * shape.top_k, [&](int64_t n) {
+    const int32_t* places = arrays.places + n * k;
+    int64_t count = k;
+    std::vector<int32_t> some;
+    if (std::any_of(places, places + k, [kept](int32_t place) { return place >= kept; })) {
+      std::copy_if(places, places + k, std::back_inserter(some),
+                   [kept](int32_t place) { return place < kept; });
+      places = some.data();
+      count = static_cast<int64_t>(some.size());
+    }
     const T* bases[3] = {};
     for (int b = 0; b < 3; ++b) {
       if (arrays.bases[b] == nullptr) continue;
       bases[b] = static_cast<const T*>(arrays.bases[b]) + n * shape.width;
     }
-    kernels.sum_of_rows(shape.width, shape.top_k, static_cast<const T*>(arrays.rows),
-                        arrays.places + n * shape.top_k, bases,
+    kernels.sum_of_rows(shape.width, count, static_cast<const T*>(arrays.rows), places, bases,
                         static_cast<T*>(arrays.out) + n * shape.width);
   });
 }

@@ -17,7 +17,8 @@ void OrderRows(const RouterShape& shape, const int32_t* chosen, const ExpertRows
 // rows [R, C] = x [N, C]'s row of the assignment's token.
 void GatherRows(const TokenRowsShape& shape, const void* x, const int32_t* assignments, void* rows);
 
-// out = bases + the rows of the token's assignments, in their order, summed in f32, rounded once.
+// out = bases + the rows of the token's assignments that are kept, in their order, summed in f32,
+// rounded once.
 template <typename T>
 void CombineRows(const TokenRowsShape& shape, const CombineArrays& arrays);
 

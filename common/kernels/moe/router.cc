@@ -209,17 +209,22 @@ class TokenBackward {
  private:
   void AddWeights(int64_t token) {
     const int32_t* const chosen = arrays_.chosen + token * shape_.top_k;
-    const float* const dweights = arrays_.dweights + token * shape_.top_k;
     const float* const s = scores_.scores();
     float factor = shape_.scaling, mean = 0;
     if (shape_.normalize) {
       const float sum = scores_.SumOf(chosen);
       factor /= sum;
-      for (int64_t j = 0; j < shape_.top_k; ++j) mean += dweights[j] * (s[chosen[j]] / sum);
+      for (int64_t j = 0; j < shape_.top_k; ++j) mean += Gradient(token, j) * (s[chosen[j]] / sum);
     }
     for (int64_t j = 0; j < shape_.top_k; ++j) {
-      gradients_[chosen[j]] += factor * (dweights[j] - mean);
+      gradients_[chosen[j]] += factor * (Gradient(token, j) - mean);
     }
+  }
+  // Returns the gradient of the weight of a token's choice.
+  float Gradient(int64_t token, int64_t choice) const {
+    const int64_t a = token * shape_.top_k + choice;
+    const bool dropped = arrays_.placed != nullptr && arrays_.placed[a] == shape_.experts;
+    return dropped ? 0 : arrays_.dweights[a];
   }
 
   void AddAuxiliary(int64_t token, RouterSums& sums) {
@@ -302,6 +307,23 @@ void CountChosen(const RouterShape& shape, const int32_t* chosen, const CountedT
       }
     }
   });
+}
+
+void LimitChosen(const RouterShape& shape, const int32_t* chosen, const ChoiceLimit& limit,
+                 int32_t* placed) {
+  const int64_t E = shape.experts;
+  double all = 0;
+  for (int64_t i = 0; i < limit.ranks * E; ++i) all += limit.totals[i];
+  const float most = std::ceil(limit.factor * static_cast<float>(all / static_cast<double>(E)));
+  // The choices that each expert takes yet.
+  std::vector<double> left(E, most);
+  for (int64_t i = 0; i < limit.rank * E; ++i) left[i % E] -= limit.totals[i];
+  for (int64_t i = 0; i < limit.part * E; ++i) left[i % E] -= limit.parts[i];
+  for (int64_t a = limit.first * shape.top_k; a < limit.end * shape.top_k; ++a) {
+    const int32_t expert = chosen[a];
+    placed[a] = left[expert] >= 1 ? expert : static_cast<int32_t>(E);
+    left[expert] -= 1;
+  }
 }
 
 void LoadDirection(int64_t experts, const LoadDirectionArrays& arrays) {

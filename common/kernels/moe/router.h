@@ -18,6 +18,10 @@ void Route(const RouterShape& shape, const RouteArrays& arrays);
 void CountChosen(const RouterShape& shape, const int32_t* chosen, const CountedTokens& counted,
                  float* counts);
 
+// placed [N, k] of the limit's tokens = chosen, or E where the expert has as many as it takes.
+void LimitChosen(const RouterShape& shape, const int32_t* chosen, const ChoiceLimit& limit,
+                 int32_t* placed);
+
 // direction = or += E · (the expert's choices - the mean of all experts'), in one rounding.
 void LoadDirection(int64_t experts, const LoadDirectionArrays& arrays);
 

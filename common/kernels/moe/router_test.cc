@@ -244,6 +244,97 @@ TEST(RouterTest, CountsTokensThatHaveALabel) {
   EXPECT_EQ(counts, (std::vector<float>{1, 1, 0, 2, 3, 3, 1, 0, 1}));
 }
 
+TEST(RouterTest, LimitsAreOfAllTokensAndDropTheLast) {
+  // Four experts have 3 · 8 choices of all ranks, so that each takes 6 of them.
+  const RouterShape shape = {.tokens = 4, .experts = 4, .top_k = 2};
+  const std::vector<int32_t> chosen = {0, 1, 0, 3, 0, 2, 1, 0};
+  const std::vector<float> totals = {4, 1, 2, 1, 4, 2, 1, 1, 0, 3, 4, 1};
+  std::vector<int32_t> placed(8, -1);
+  ChoiceLimit limit = {.factor = 1, .end = 4, .totals = totals.data(), .ranks = 3, .rank = 1};
+  LimitChosen(shape, chosen.data(), limit, placed.data());
+  EXPECT_EQ(placed, (std::vector<int32_t>{0, 1, 0, 3, 4, 2, 1, 4}));
+  // The last two tokens are the second part of this rank's; 1.2 · 6 choices round up to 8.
+  const std::vector<float> parts = {3, 1, 0, 1, 1, 1, 1, 0};
+  limit.factor = 1.2f;
+  limit.first = 2;
+  limit.parts = parts.data();
+  limit.part = 1;
+  placed.assign(8, -1);
+  LimitChosen(shape, chosen.data(), limit, placed.data());
+  EXPECT_EQ(placed, (std::vector<int32_t>{-1, -1, -1, -1, 0, 2, 1, 4}));
+}
+
+// However tokens are shared out, no expert has more than its limit, each drops its last choices,
+// and all choices are kept or dropped.
+TEST(RouterTest, RanksAndPartsLimitAsOneDoes) {
+  std::mt19937 random(1);
+  for (const float factor : {0.1f, 0.5f, 1.0f, 1.25f, 4.0f}) {
+    for (const int64_t E : {2, 5, 8}) {
+      const RouterShape all = {.tokens = 96, .experts = E, .top_k = 2};
+      std::vector<float> logits(all.tokens * E);
+      std::normal_distribution<float> normal;
+      for (size_t i = 0; i < logits.size(); ++i) logits[i] = normal(random) + (i % E == 0 ? 1 : 0);
+      std::vector<int32_t> chosen(all.rows()), placed(all.rows()), together(all.rows(), -1);
+      std::vector<float> weights(all.rows()), total(E);
+      Route(all, {.logits = logits.data(), .chosen = chosen.data(), .weights = weights.data()});
+      CountChosen(all, chosen.data(), {.run = all.tokens, .runs = 1}, total.data());
+      LimitChosen(all, chosen.data(), {.factor = factor, .end = all.tokens, .totals = total.data()},
+                  placed.data());
+      const auto most = static_cast<int64_t>(
+          std::ceil(factor * static_cast<float>(all.rows()) / static_cast<float>(E)));
+      for (int64_t e = 0; e < E; ++e) {
+        EXPECT_EQ(std::count(placed.begin(), placed.end(), e),
+                  std::min<int64_t>(most, static_cast<int64_t>(total[e])));
+        const auto kept_last = std::find(placed.rbegin(), placed.rend(), e).base();
+        for (auto at = placed.begin(); at != kept_last; ++at) {
+          if (chosen[at - placed.begin()] == e) EXPECT_EQ(*at, e);
+        }
+      }
+      // Four ranks with six parts of four tokens each.
+      std::vector<float> totals(4 * E), parts(6 * E);
+      const RouterShape own = {.tokens = 24, .experts = E, .top_k = 2};
+      CountChosen(all, chosen.data(), {.run = 24, .runs = 4}, totals.data());
+      for (int64_t rank = 0; rank < 4; ++rank) {
+        const int32_t* const of_rank = chosen.data() + rank * own.rows();
+        CountChosen(own, of_rank, {.run = 4, .runs = 6}, parts.data());
+        for (int64_t part = 0; part < 6; ++part) {
+          LimitChosen(own, of_rank,
+                      {.factor = factor,
+                       .first = 4 * part,
+                       .end = 4 * part + 4,
+                       .totals = totals.data(),
+                       .ranks = 4,
+                       .rank = rank,
+                       .parts = parts.data(),
+                       .part = part},
+                      together.data() + rank * own.rows());
+        }
+      }
+      EXPECT_EQ(together, placed) << factor << ", " << E;
+    }
+  }
+}
+
+TEST(RouterTest, WeightsOfDroppedChoicesHaveNoGradient) {
+  for (const bool normalize : {false, true}) {
+    const RouterShape shape = {.tokens = 2, .experts = 3, .top_k = 2, .normalize = normalize};
+    const std::vector<float> logits = {0.5f, 1, -1, 0, 2, 1};
+    const std::vector<int32_t> chosen = {1, 0, 1, 2}, placed = {1, 3, 3, 3};
+    const std::vector<float> zeros = {0.7f, 0, 0, 0}, dweights = {0.7f, kNan, kNan, kNan};
+    std::vector<float> expected(6), dlogits(6);
+    RouteBackwardArrays arrays = {.logits = logits.data(),
+                                  .chosen = chosen.data(),
+                                  .dweights = zeros.data(),
+                                  .dlogits = expected.data()};
+    RouteBackward<float>(shape, arrays);
+    arrays.dweights = dweights.data();
+    arrays.placed = placed.data();
+    arrays.dlogits = dlogits.data();
+    RouteBackward<float>(shape, arrays);
+    EXPECT_EQ(dlogits, expected);
+  }
+}
+
 // A router's backward is the gradient of this: the weights times `dweights` and, `scale` times,
 // both losses; the latter also into `sums`.
 struct Losses {

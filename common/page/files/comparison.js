@@ -69,6 +69,7 @@ const NAMES = {
   "train/gradient_norm": "gradient norm",
   "train/expert_load_lowest": "load of the least used expert",
   "train/expert_load_highest": "load of the most used expert",
+  "train/dropped_tokens": "share of choices that were dropped",
   "speed/examples_per_second": "examples/s",
   "speed/tokens_per_second": "tokens/s",
   "speed/mfu": "share of the peak in use (MFU)",

@@ -25,8 +25,8 @@ LayerCalls::LayerCalls(const v1::JobSpec& spec, const Mesh& mesh, int units,
       transformer_(SizeOfTransformer(spec.model().transformer(), {})),
       type_(ActivationType(spec.compute())),
       divides_tokens_(DividesTokens(spec)),
-      counts_together_(ChoicesCountedOf(spec) == ChoicesCounted::kTogether),
-      calls_within_layers_(mesh.size(kLayerAxes | kExpertAxes) > 1 || counts_together_),
+      calls_within_layers_(mesh.size(kLayerAxes | kExpertAxes) > 1 ||
+                           ChoicesCountedOf(spec) == ChoicesCounted::kTogether),
       calls_(calls) {}
 
 void LayerCalls::Add(const StepAction& action, absl::Span<const uint64_t> examples) {
@@ -159,17 +159,25 @@ void LayerCalls::AddExpertCall(absl::string_view name, Collective kind, DType ty
 void LayerCalls::SumChoices() {
   const ExpertExtents& experts = transformer_.experts;
   const uint64_t numbers = experts.Runs(examples_) * experts.E;
-  if (numbers == 0) return;
+  AddChoiceCalls(numbers, experts.counts_of_all_ranks ? numbers : 0);
+  const uint64_t ranks = size(kDataAxes);
+  const uint64_t parts =
+      experts.Parts(examples_, size(kContext), divides_tokens_ ? size(Axis::kTensor) : 1);
+  if (parts > 0) AddChoiceCalls((parts + ranks) * experts.E, ranks * experts.E);
+}
+
+void LayerCalls::AddChoiceCalls(uint64_t numbers, uint64_t of_data_ranks) {
   constexpr absl::string_view kName = "sum choices of experts";
+  if (numbers == 0) return;
   if (divides_tokens_) AddTensorCall(kName, Collective::kAllReduce, DType::kF32, numbers);
   if (size(kContext) > 1) AddContextCall(kName, Collective::kAllReduce, DType::kF32, numbers);
-  if (!counts_together_ || size(kDataAxes) == 1) return;
+  if (of_data_ranks == 0 || size(kDataAxes) == 1) return;
   calls_.push_back({.name = kName,
                     .among = kDataAxes,
                     .ranks = size(kDataAxes),
                     .kind = Collective::kAllReduce,
                     .dtype = DType::kF32,
-                    .count = numbers});
+                    .count = of_data_ranks});
 }
 
 void LayerCalls::AddBlockBackward(bool experts, bool split) {

@@ -49,6 +49,8 @@ class LayerCalls {
   void AddBlockForward(bool experts);
   void AddBlockBackward(bool experts, bool split);
   void SumChoices();
+  // Sums counts of choices over the ranks of a data rank, and some or none over data ranks.
+  void AddChoiceCalls(uint64_t numbers, uint64_t of_data_ranks);
   // Rows of tokens between expert ranks, of whom each gets as many, and their weights: what routers
   // choose may differ.
   void SendRows(absl::string_view name, bool weights);
@@ -69,7 +71,6 @@ class LayerCalls {
   const TransformerSize transformer_;
   const DType type_;
   const bool divides_tokens_;
-  const bool counts_together_;
   const bool calls_within_layers_;
   std::vector<StepCall>& calls_;
   // The micro-batch at hand has so many.

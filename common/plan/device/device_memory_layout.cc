@@ -126,7 +126,7 @@ DevicePassMemory PlanDevicePasses(const DeviceExtents& extents, std::byte* base)
       passes.expert_blocks = std::max(passes.expert_blocks, other.first_layer + other.layers);
     }
     cursor.TakeRecord(passes.router_sums);
-    cursor.Take(passes.expert_blocks * r.experts.E, passes.expert_loads);
+    cursor.Take(passes.expert_blocks * r.experts.loads_of_block(), passes.expert_loads);
   }
   if (extents.rotary > 0) cursor.Take(extents.rotary, passes.rotary);
   int64_t logit_rows = 1;

@@ -82,6 +82,16 @@ ContextExchange ContextExchangeOf(const v1::JobSpec& spec) {
   }
 }
 
+namespace {
+
+uint64_t ChoiceCountsOf(const TransformerSize& size, uint64_t sequences) {
+  const uint64_t parts = size.experts.Parts(sequences, size.context_ranks,
+                                            size.divides_tokens ? size.tensor_ranks : 1);
+  return parts == 0 ? 0 : parts + size.counting_ranks;
+}
+
+}  // namespace
+
 ActivationRequest ActivationRequestOf(const TransformerSize& size, uint64_t sequences,
                                       const v1::ComputeSpec& compute) {
   return {.layers = size.layers,
@@ -97,6 +107,7 @@ ActivationRequest ActivationRequestOf(const TransformerSize& size, uint64_t sequ
           .normed = size.normed,
           .experts = size.experts,
           .count_runs = size.experts.Runs(sequences),
+          .choice_counts = ChoiceCountsOf(size, sequences),
           .type = ActivationType(compute),
           .recompute = ResolveRecompute(compute),
           .tensor_ranks = size.tensor_ranks,

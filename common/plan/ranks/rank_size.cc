@@ -39,6 +39,8 @@ void Divide(const v1::JobSpec& spec, const Mesh& mesh, TransformerSize& size) {
   size.V /= ranks;
   size.tensor_ranks = ranks;
   size.expert_ranks = mesh.size(kExpertAxes);
+  if (ChoicesCountedOf(spec) == ChoicesCounted::kTogether)
+    size.counting_ranks = mesh.size(kDataAxes);
   size.divides_tokens = DividesTokens(spec);
 }
 

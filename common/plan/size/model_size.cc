@@ -240,6 +240,8 @@ ExpertExtents ExpertsOf(const v1::TransformerSpec& spec) {
   experts.counts = moe.auxiliary_loss() > 0 || moe.selection_bias();
   experts.counts_together = moe.auxiliary_scope() == v1::MoeSpec::MICRO_BATCH ||
                             moe.auxiliary_scope() == v1::MoeSpec::GLOBAL_BATCH;
+  experts.counts_of_all_ranks = moe.auxiliary_scope() == v1::MoeSpec::GLOBAL_BATCH;
+  experts.drops = moe.capacity_factor() > 0;
   experts.dense_layers.assign(moe.dense_layers().begin(), moe.dense_layers().end());
   return experts;
 }

@@ -48,6 +48,8 @@ struct TransformerSize {
   // The number of ranks that share out sequences, of which T is then a rank's, and how.
   uint64_t context_ranks = 1;
   uint64_t expert_ranks = 1;
+  // Data ranks that count choices of experts together.
+  uint64_t counting_ranks = 1;
   ContextExchange context_exchange = ContextExchange::kRing;
   ExpertExtents experts;
 

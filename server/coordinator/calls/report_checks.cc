@@ -63,6 +63,13 @@ absl::Status CheckLoads(const v1::TransformerSpec& model, const v1::ExpertLoads&
     return Impossible("expert_loads.tokens", absl::StrCat("of ", loads.tokens_size(), " numbers"),
                       absl::StrCat("experts times blocks are ", numbers));
   }
+  if (loads.dropped_size() > 0 && loads.dropped_size() != blocks.size()) {
+    return Impossible("expert_loads.dropped", absl::StrCat("of ", loads.dropped_size(), " numbers"),
+                      absl::StrCat("blocks are ", blocks.size()));
+  }
+  for (const uint64_t dropped : loads.dropped()) {
+    MUSTER_RETURN_IF_ERROR(CheckAtMost("expert_loads.dropped", dropped, kMostCount, "the most"));
+  }
   if (numbers == 0) return absl::OkStatus();
   return CheckAtMost("expert_loads.tokens",
                      *std::max_element(loads.tokens().begin(), loads.tokens().end()), kMostCount,

@@ -16,6 +16,9 @@ void ExpertSums::Add(const v1::ExpertLoads& loads) {
   for (const uint32_t block : loads.blocks()) {
     for (uint64_t& sum : Block(block, loads.experts())) sum += *tokens++;
   }
+  for (int i = 0; i < loads.dropped_size(); ++i) {
+    if (loads.dropped(i) > 0) dropped_[loads.blocks(i)] += loads.dropped(i);
+  }
 }
 
 void ExpertSums::Add(const ExpertSums& other) {
@@ -23,6 +26,7 @@ void ExpertSums::Add(const ExpertSums& other) {
     std::vector<uint64_t>& sums = Block(block, tokens.size());
     for (size_t e = 0; e < sums.size(); ++e) sums[e] += tokens[e];
   }
+  for (const auto& [block, dropped] : other.dropped_) dropped_[block] += dropped;
 }
 
 std::optional<LoadRange> ExpertSums::Range() const {
@@ -41,11 +45,23 @@ std::optional<LoadRange> ExpertSums::Range() const {
   return range;
 }
 
+double ExpertSums::DroppedShare() const {
+  double kept = 0, dropped = 0;
+  for (const auto& [block, tokens] : blocks_) {
+    kept += std::accumulate(tokens.begin(), tokens.end(), 0.0);
+  }
+  for (const auto& [block, choices] : dropped_) dropped += static_cast<double>(choices);
+  return dropped == 0 ? 0 : dropped / (kept + dropped);
+}
+
 void ExpertSums::CopyTo(v1::ExpertLoads& loads) const {
   for (const auto& [block, tokens] : blocks_) {
     loads.set_experts(static_cast<uint32_t>(tokens.size()));
     loads.add_blocks(block);
     loads.mutable_tokens()->Add(tokens.begin(), tokens.end());
+    if (dropped_.empty()) continue;
+    const auto dropped = dropped_.find(block);
+    loads.add_dropped(dropped == dropped_.end() ? 0 : dropped->second);
   }
 }
 

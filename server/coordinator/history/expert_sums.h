@@ -29,6 +29,8 @@ class ExpertSums {
   bool empty() const { return blocks_.empty(); }
   // Returns the range of the blocks' loads; nothing if no expert has tokens.
   std::optional<LoadRange> Range() const;
+  // Returns the share of all choices that were dropped.
+  double DroppedShare() const;
   void CopyTo(v1::ExpertLoads& loads) const;
 
  private:
@@ -36,6 +38,8 @@ class ExpertSums {
 
   // [E] by block; E is the same in all.
   std::map<uint32_t, std::vector<uint64_t>> blocks_;
+  // Choices that were dropped, by block, if any were.
+  std::map<uint32_t, uint64_t> dropped_;
 };
 
 }  // namespace muster

@@ -38,6 +38,22 @@ TEST(ExpertSumsTest, StagesReportDifferentBlocksAndDataRanksTheSame) {
   EXPECT_THAT(copy.tokens(), ElementsAre(1, 1, 1, 0, 5, 0, 11, 2, 4));
 }
 
+TEST(ExpertSumsTest, DroppedChoicesAreSumsByBlock) {
+  ExpertSums sums;
+  sums.Add(Loads({0, 2}, {1, 2, 3, 4}));
+  EXPECT_EQ(Copy(sums).dropped_size(), 0);
+  EXPECT_EQ(sums.DroppedShare(), 0);
+  v1::ExpertLoads dropping = Loads({2}, {5, 5});
+  dropping.add_dropped(3);
+  ExpertSums others;
+  others.Add(dropping);
+  sums.Add(others);
+  sums.Add(dropping);
+  EXPECT_EQ(Copy(sums).dropped(0), 0);
+  EXPECT_EQ(Copy(sums).dropped(1), 6);
+  EXPECT_DOUBLE_EQ(sums.DroppedShare(), 6.0 / 36);
+}
+
 TEST(ExpertSumsTest, TheRangeIsThatOfAnyBlockOverItsMean) {
   ExpertSums sums;
   EXPECT_FALSE(sums.Range().has_value());

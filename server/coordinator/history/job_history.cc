@@ -224,6 +224,10 @@ void JobHistory::Sample(absl::Duration now, int64_t unix_ms) {
   if (const std::optional<LoadRange> loads = sums.loads.Range()) {
     add("train/expert_load_lowest", loads->lowest);
     add("train/expert_load_highest", loads->highest);
+    const double dropped = sums.loads.DroppedShare();
+    if (dropped > 0 || by_name_.contains("train/dropped_tokens")) {
+      add("train/dropped_tokens", dropped);
+    }
   }
 }
 

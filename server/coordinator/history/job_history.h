@@ -29,7 +29,7 @@ struct HistoryLimits {
   static constexpr size_t kMostReported = 256;
   static constexpr size_t kLongReported = 40;
   // The coordinator's own series other than those of slots always fit: train/loss, two of
-  // held_out/*, speed/* and staleness/*. The two of train/expert_load_* count as named by tasks,
+  // held_out/*, speed/* and staleness/*. Those of experts' loads count as named by tasks,
   // which name few where blocks have experts.
   static constexpr size_t kMostOwn = 8;
   static constexpr size_t kMostPoints = 4096;

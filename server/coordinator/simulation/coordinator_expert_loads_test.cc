@@ -136,10 +136,12 @@ TEST_F(ExpertLoadsTest, TheWindowBeginsAnewWithTheCoordinatorAndWhenTheJobGoesBa
 
 TEST_F(ExpertLoadsTest, LoadsOfOtherExpertsThanTheJobsAreRefused) {
   const std::string job = Running();
+  std::vector<uint64_t> dropped;
   const auto refused = [&](const std::vector<uint32_t>& blocks, const std::vector<uint64_t>& tokens,
                            uint32_t experts = 4) {
     v1::ReportProgressRequest report = Report(job, 0, 1, blocks, tokens);
     report.mutable_expert_loads()->set_experts(experts);
+    report.mutable_expert_loads()->mutable_dropped()->Add(dropped.begin(), dropped.end());
     const absl::Status status = Send(report);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return std::string(status.message());
@@ -149,6 +151,10 @@ TEST_F(ExpertLoadsTest, LoadsOfOtherExpertsThanTheJobsAreRefused) {
   EXPECT_THAT(refused({1, 1}, {1, 1, 1, 1, 1, 1, 1, 1}), HasSubstr("blocks[1] is 1"));
   EXPECT_THAT(refused({0, 1}, {1, 1, 1, 1}), HasSubstr("experts times blocks are 8"));
   EXPECT_THAT(refused({0}, {1, 1, 1, ~uint64_t{0}}), HasSubstr("tokens is 184467440737"));
+  dropped = {1, 1};
+  EXPECT_THAT(refused({0}, {1, 1, 1, 1}), HasSubstr("dropped is of 2 numbers; blocks are 1"));
+  dropped = {~uint64_t{0}};
+  EXPECT_THAT(refused({0}, {1, 1, 1, 1}), HasSubstr("dropped is 184467440737"));
   EXPECT_FALSE(cluster_.Status(job).has_expert_loads());
 }
 

@@ -29,6 +29,10 @@ ActivationRequest DeviceActivations(const TransformerShape& shape,
   activations.placement = kOnDevice;
   activations.N = options.rows().count();
   activations.count_runs = activations.experts.Runs(options.rows().sequences);
+  const uint64_t parts =
+      activations.experts.Parts(options.rows().sequences, activations.context_ranks,
+                                options.sequence_parallel ? activations.tensor_ranks : 1);
+  activations.choice_counts = parts == 0 ? 0 : parts + 1;
   return activations;
 }
 

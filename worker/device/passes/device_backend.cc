@@ -26,7 +26,7 @@ class DeviceMicroBatch final : public TransformerMicroBatch {
         last_unit_(shape.units() - 1),
         context_group_(context_group),
         pass_(passes.NextSet()) {
-    expert_loads.resize(shape.layers * shape.experts.experts);
+    expert_loads.resize(shape.layers * shape.expert_extents().loads_of_block());
   }
 
   absl::Status Load(const Batch& batch) override {

@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<DevicePasses>> DevicePasses::Create(
   MUSTER_ASSIGN_OR_RETURN(passes->buffer_, AllocateDeviceMemory(bytes));
   const DevicePassMemory& memory = passes->memory_ =
       PlanDevicePasses(extents, passes->buffer_.data());
-  passes->loads_ = memory.expert_blocks * extents.activations.experts.E;
+  passes->loads_ = memory.expert_blocks * extents.activations.experts.loads_of_block();
   MUSTER_ASSIGN_OR_RETURN(
       passes->pinned_, DeviceBuffer::Allocate(MemoryPlace::kPinnedHost,
                                               sizeof(Pinned) + passes->loads_ * sizeof(uint64_t)));

@@ -116,8 +116,8 @@ class DevicePasses {
   // there was one.
   absl::StatusOr<HeadSums> TakeSums(Pass pass);
   // The same of the routers of training's passes: adds up what memory().router_sums and
-  // memory().expert_loads have, the latter in `loads` [blocks of the model, E]. Before TakeSums, to
-  // which they belong, too. A no-op without experts.
+  // memory().expert_loads have, the latter in `loads` [blocks of the model, loads_of_block]. Before
+  // TakeSums, to which they belong, too. A no-op without experts.
   absl::Status AddRouters(RouterSums& sums, absl::Span<uint64_t> loads);
 
   // Measures which algorithm each matrix product of the largest micro-batch runs by, and loads the

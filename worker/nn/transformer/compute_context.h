@@ -30,8 +30,8 @@ struct ComputeContext {
   const int32_t* labels = nullptr;
   // Record to which backward adds what routers are judged by; null: nowhere.
   RouterSums* router_sums = nullptr;
-  // [layers, E], to which backward adds how many tokens of its rows each expert of each block got;
-  // null: nowhere.
+  // [layers, loads_of_block], to which backward adds how many tokens of its rows each expert of
+  // each block got, and how many choices were dropped; null: nowhere.
   uint64_t* expert_loads = nullptr;
   Pass pass = Pass::kTraining;
   // Key dropout. The clock is null only where nothing is dropped.

@@ -1,7 +1,9 @@
 #include "worker/nn/transformer/expert_feed_forward.h"
 
+#include <algorithm>
 #include <cstdint>
 
+#include "common/compute/context_ring.h"
 #include "worker/nn/context_group.h"
 #include "worker/nn/counting_group.h"
 #include "worker/nn/tensor_group.h"
@@ -26,11 +28,47 @@ void MakeScores(const ComputeContext& own, const Linear& linear, const void* x, 
       linear, {.x = x, .weight = weight, .result = LinearForwardArrays::Result::kF32, .y = logits});
 }
 
+// The own tokens of a data rank, as parts of all of its tokens in order (ExpertExtents::Parts):
+// runs of neighbours, of which this rank may have some rows.
+struct OwnParts {
+  explicit OwnParts(const ComputeContext& context)
+      : sequences(context.rows.sequences),
+        context_ranks(context.context_group == nullptr ? 1 : context.context_group->size()),
+        context_rank(context.context_group == nullptr ? 0 : context.context_group->rank()),
+        row_ranks(context.divides_rows() ? context.group->size() : 1),
+        row_rank(context.divides_rows() ? context.group->rank() : 0),
+        runs(context_ranks == 1 ? 1 : 2 * sequences),
+        run(context.rows.count() / std::max<int64_t>(1, runs)),
+        first_row(context.first_row()) {}
+
+  // Returns the number of a run's part.
+  int64_t PartOf(int64_t number) const {
+    if (context_ranks == 1) return row_rank;
+    const auto half = static_cast<int>(number % 2);
+    const int64_t chunk = number / 2 * 2 * context_ranks +
+                          FirstOfChunk(context_ranks, context_rank, half, /*chunk=*/1);
+    return chunk * row_ranks + row_rank;
+  }
+  // Returns where a run begins, counted from the first own row.
+  int64_t Begin(int64_t number) const { return number * run - first_row; }
+
+  const int64_t sequences;
+  const int context_ranks;
+  const int context_rank;
+  const int row_ranks;
+  const int row_rank;
+  const int64_t runs;
+  // The tokens of each run.
+  const int64_t run;
+  const int64_t first_row;
+};
+
 }  // namespace
 
 ExpertFeedForward::ExpertFeedForward(const TransformerShape& shape, int64_t layer)
     : shape_(shape),
       experts_(shape.experts),
+      extents_(shape.expert_extents()),
       layer_(layer),
       products_(shape),
       dispatched_(shape),
@@ -86,7 +124,64 @@ void ExpertFeedForward::Route(const ComputeContext& own, const BlockWeights& wei
                      .bias = weights.experts.router_bias,
                      .chosen = experts.chosen,
                      .weights = experts.weights});
-  ops.OrderRows(router, experts.chosen, experts.rows);
+}
+
+int64_t ExpertFeedForward::Parts(const ComputeContext& context) const {
+  const OwnParts own(context);
+  return static_cast<int64_t>(extents_.Parts(own.sequences, own.context_ranks, own.row_ranks));
+}
+
+void ExpertFeedForward::CountToLimit(const ComputeContext& context, const ComputeContext& own,
+                                     const BlockActivations& activations) const {
+  if (!drops(context)) return;
+  const ExpertActivations& experts = activations.experts;
+  const int64_t E = experts_.experts, parts = Parts(context);
+  CountingGroup* const group = context.counting_group;
+  const int64_t ranks = group == nullptr ? 1 : group->size();
+  const int64_t rank = group == nullptr ? 0 : group->rank();
+  float* const totals = experts.choices + parts * E;
+  own.ops.Zero((parts + ranks) * E, experts.choices);
+  if (own.rows.count() > 0) {
+    ExpertOps& ops = own.ops.experts();
+    const OwnParts mine(context);
+    for (int64_t r = 0; r < mine.runs; ++r) {
+      ops.CountChosen(Router(own), experts.chosen,
+                      {.first = -mine.Begin(r), .run = mine.run, .runs = 1},
+                      experts.choices + mine.PartOf(r) * E);
+    }
+    ops.CountChosen(Router(own), experts.chosen, {.run = own.rows.count(), .runs = 1},
+                    totals + rank * E);
+  }
+  const int64_t numbers = (parts + ranks) * E;
+  if (context.divides_rows()) context.group->Sum(DType::kF32, numbers, experts.choices);
+  if (context.context_group != nullptr) {
+    context.context_group->Sum(DType::kF32, numbers, experts.choices);
+  }
+  if (group != nullptr) group->Sum(ranks * E, totals);
+}
+
+void ExpertFeedForward::OrderRows(const ComputeContext& context, const ComputeContext& own,
+                                  const BlockActivations& activations) const {
+  const ExpertActivations& experts = activations.experts;
+  ExpertOps& ops = own.ops.experts();
+  RouterShape router = Router(own);
+  if (!drops(context)) return ops.OrderRows(router, experts.chosen, experts.rows);
+  const int64_t E = experts_.experts, rows = own.rows.count();
+  CountingGroup* const group = context.counting_group;
+  ChoiceLimit limit = {.factor = experts_.capacity,
+                       .totals = experts.choices + Parts(context) * E,
+                       .ranks = group == nullptr ? 1 : group->size(),
+                       .rank = group == nullptr ? 0 : group->rank(),
+                       .parts = experts.choices};
+  const OwnParts mine(context);
+  for (int64_t r = 0; r < mine.runs; ++r) {
+    limit.first = std::clamp<int64_t>(mine.Begin(r), 0, rows);
+    limit.end = std::clamp<int64_t>(mine.Begin(r + 1), 0, rows);
+    limit.part = mine.PartOf(r);
+    if (limit.first < limit.end) ops.LimitChosen(router, experts.chosen, limit, experts.placed);
+  }
+  router.experts = E + 1;
+  ops.OrderRows(router, experts.placed, experts.rows);
 }
 
 void ExpertFeedForward::Count(const ComputeContext& context, const ComputeContext& own,
@@ -102,7 +197,9 @@ void ExpertFeedForward::Count(const ComputeContext& context, const ComputeContex
   }
   if (context.divides_rows()) context.group->Sum(DType::kF32, numbers, counts);
   if (context.context_group != nullptr) context.context_group->Sum(DType::kF32, numbers, counts);
-  if (context.counting_group != nullptr) context.counting_group->Sum(numbers, counts);
+  if (context.counting_group != nullptr && experts_.counts_of_all_ranks) {
+    context.counting_group->Sum(numbers, counts);
+  }
 }
 
 void ExpertFeedForward::Gather(const ComputeContext& own, const BlockActivations& activations,
@@ -144,6 +241,8 @@ void ExpertFeedForward::Forward(const ComputeContext& context, const BlockWeight
   const bool has_rows = own.rows.count() > 0;
   if (has_rows) Route(own, weights, activations);
   Count(context, own, activations);
+  CountToLimit(context, own, activations);
+  if (has_rows) OrderRows(context, own, activations);
   const auto make_shared = [&] { MakeShared(own, weights, activations, branch); };
   if (own.expert_group != nullptr) {
     dispatched_.Forward(own, weights, activations, scratch, make_shared);
@@ -155,8 +254,10 @@ void ExpertFeedForward::Forward(const ComputeContext& context, const BlockWeight
     products_.MakeOut(own, OwnRowsOfExperts(own, activations), experts.activated,
                       weights.experts.down, scratch.expert_rows);
   }
-  CombineArrays combined = {
-      .rows = ResultRows(own, scratch), .places = experts.rows.places, .out = branch};
+  CombineArrays combined = {.rows = ResultRows(own, scratch),
+                            .places = experts.rows.places,
+                            .kept = Kept(context, activations),
+                            .out = branch};
   if (experts_.shared_width > 0) combined.bases[0] = branch;
   own.ops.experts().CombineRows(Rows(own), combined);
 }
@@ -170,7 +271,10 @@ void ExpertFeedForward::RecomputeActivations(Recompute recompute, const ComputeC
   const bool has_rows = own.rows.count() > 0;
   if (recompute == Recompute::kNone || (!has_rows && !dispatched)) return;
   if (recompute == Recompute::kFull) {
-    if (has_rows) Route(own, weights, activations);
+    if (has_rows) {
+      Route(own, weights, activations);
+      OrderRows(context, own, activations);
+    }
     if (dispatched) {
       dispatched_.Recompute(own, weights, activations, scratch);
     } else {
@@ -296,8 +400,9 @@ void ExpertFeedForward::Backward(const ComputeContext& context, const BlockWeigh
   if (!has_rows) return;
   ExpertOps& ops = own.ops.experts();
   if (own.expert_loads != nullptr) {
-    ops.AddLoads(experts_.experts, experts.rows.offsets,
-                 own.expert_loads + layer_ * experts_.experts);
+    // Rows behind those of experts are dropped choices.
+    const auto numbers = static_cast<int64_t>(extents_.loads_of_block());
+    ops.AddLoads(numbers, experts.rows.offsets, own.expert_loads + layer_ * numbers);
   }
   if (own.expert_group == nullptr) {
     backward_shared();
@@ -307,6 +412,7 @@ void ExpertFeedForward::Backward(const ComputeContext& context, const BlockWeigh
                     {.logits = experts.logits,
                      .chosen = experts.chosen,
                      .dweights = scratch.weights_gradient,
+                     .placed = drops(context) ? experts.placed : nullptr,
                      .counted = Counted(context),
                      .counts = experts.counts,
                      .auxiliary = experts_.auxiliary,
@@ -315,8 +421,10 @@ void ExpertFeedForward::Backward(const ComputeContext& context, const BlockWeigh
                      .dlogits = products.router,
                      .sums = own.router_sums});
   if (!own.split_backward) BackwardRouterWeights(own, activations, products, gradients);
-  CombineArrays combined = {
-      .rows = ResultRows(own, scratch), .places = experts.rows.places, .out = products.proj};
+  CombineArrays combined = {.rows = ResultRows(own, scratch),
+                            .places = experts.rows.places,
+                            .kept = Kept(context, activations),
+                            .out = products.proj};
   own.ops.LinearBackwardInput(LinearOf(own, shape_.width, experts_.experts), products.router,
                               weights.experts.router, scratch.inner);
   combined.bases[0] = scratch.inner;

@@ -61,6 +61,22 @@ class ExpertFeedForward {
   // Makes what the router says of each own row.
   void Route(const ComputeContext& own, const BlockWeights& weights,
              const BlockActivations& activations) const;
+  // True in passes in which choices may be dropped: evaluations drop none.
+  bool drops(const ComputeContext& context) const {
+    return experts_.capacity > 0 && context.pass == Pass::kTraining;
+  }
+  // Returns the number of own rows that experts have, in the ops' memory; null: all.
+  const int32_t* Kept(const ComputeContext& context, const BlockActivations& activations) const {
+    return drops(context) ? activations.experts.rows.offsets + experts_.experts : nullptr;
+  }
+  // ExpertExtents::Parts.
+  int64_t Parts(const ComputeContext& context) const;
+  // Counts the choices of all data ranks' tokens, as far as this rank needs them to limit its own.
+  void CountToLimit(const ComputeContext& context, const ComputeContext& own,
+                    const BlockActivations& activations) const;
+  // Makes the order of own rows by expert, without choices beyond the experts' limit.
+  void OrderRows(const ComputeContext& context, const ComputeContext& own,
+                 const BlockActivations& activations) const;
   // Makes expert_rows of x, T [n, C].
   void Gather(const ComputeContext& own, const BlockActivations& activations, const void* x,
               const BlockScratch& scratch) const;
@@ -91,6 +107,7 @@ class ExpertFeedForward {
 
   const TransformerShape shape_;
   const ExpertShape experts_;
+  const ExpertExtents extents_;
   const int64_t layer_;
   const ExpertProducts products_;
   const DispatchedExperts dispatched_;

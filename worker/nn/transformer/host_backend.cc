@@ -28,7 +28,7 @@ class HostMicroBatch final : public TransformerMicroBatch {
  public:
   HostMicroBatch(const TransformerShape& shape, DType type, Recompute recompute)
       : last_unit_(shape.units() - 1), memory_(shape, type, recompute) {
-    expert_loads.resize(shape.layers * shape.experts.experts);
+    expert_loads.resize(shape.layers * shape.expert_extents().loads_of_block());
   }
 
   absl::Status Load(const Batch& batch) override {
@@ -58,7 +58,8 @@ class HostMicroBatch final : public TransformerMicroBatch {
                      .sequence_parallel = context.sequence_parallel,
                      .context_group = context_group_,
                      .context_exchange = context.context_exchange,
-                     .expert_group = expert_group_},
+                     .expert_group = expert_group_,
+                     .counting_group = counting_group_},
                     units);
   }
 

@@ -1,5 +1,6 @@
 #include "worker/nn/transformer/transformer_memory.h"
 
+#include "worker/nn/counting_group.h"
 #include "worker/nn/expert_group.h"
 
 namespace muster {
@@ -30,8 +31,13 @@ void TransformerMemory::Prepare(const ComputeContext& context, const UnitRange& 
       context.context_group == nullptr ? 1 : context.context_group->size();
   const uint64_t expert_ranks = context.expert_group == nullptr ? 1 : context.expert_group->size();
   const uint64_t runs = request_.experts.Runs(static_cast<uint64_t>(context.rows.sequences));
-  if (runs == request_.count_runs && context_ranks == request_.context_ranks &&
-      expert_ranks == request_.expert_ranks &&
+  const uint64_t parts = request_.experts.Parts(static_cast<uint64_t>(context.rows.sequences),
+                                                context_ranks, context.divides_rows() ? ranks : 1);
+  const uint64_t counting =
+      context.counting_group == nullptr ? 1 : static_cast<uint64_t>(context.counting_group->size());
+  const uint64_t choices = parts == 0 ? 0 : parts + counting;
+  if (runs == request_.count_runs && choices == request_.choice_counts &&
+      context_ranks == request_.context_ranks && expert_ranks == request_.expert_ranks &&
       context.context_exchange == request_.context_exchange && tokens == request_.N &&
       context.pass == request_.pass && context.split_backward == request_.split_backward &&
       ranks == request_.tensor_ranks && context.divides_rows() == request_.sequence_parallel &&
@@ -47,6 +53,7 @@ void TransformerMemory::Prepare(const ComputeContext& context, const UnitRange& 
   request_.expert_ranks = expert_ranks;
   request_.N = tokens;
   request_.count_runs = runs;
+  request_.choice_counts = choices;
   request_.pass = context.pass;
   request_.split_backward = context.split_backward;
   const ActivationLayout layout(request_);

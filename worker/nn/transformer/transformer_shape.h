@@ -27,9 +27,13 @@ struct ExpertShape {
   int64_t groups = 1;
   int64_t top_groups = 1;
   // The auxiliary loss's coefficient, and whether shares of choices are those of a micro-batch
-  // rather than of each sequence. 0: there is none.
+  // rather than of each sequence, and of all data ranks. 0: there is none.
   float auxiliary = 0;
   bool counts_together = false;
+  bool counts_of_all_ranks = false;
+  // An expert takes at most so many times the mean number of choices in training (ChoiceLimit); 0:
+  // none is dropped.
+  float capacity = 0;
   // The coefficient of the mean squared logsumexp of routers' logits.
   float z = 0;
   // The step of the biases by which experts are chosen, against their loads; 0: there are none.
@@ -116,6 +120,8 @@ struct TransformerShape {
             .shared_gate = experts.shared_gate,
             .counts = experts.auxiliary > 0 || experts.bias_rate > 0,
             .counts_together = experts.counts_together,
+            .counts_of_all_ranks = experts.counts_of_all_ranks,
+            .drops = experts.capacity > 0,
             .dense_layers = experts.dense_layers};
   }
   // Layer units: the embedding, each block, the head.

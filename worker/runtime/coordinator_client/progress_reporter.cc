@@ -84,17 +84,20 @@ v1::ReportProgressRequest ToRequest(uint64_t clock, const StepReport& report) {
 }
 
 // Adds the loads of the blocks that have some.
-void AddLoads(absl::Span<const uint64_t> loads, size_t experts,
+void AddLoads(absl::Span<const uint64_t> loads, const ProgressReporterOptions& options,
               v1::ReportProgressRequest& request) {
-  for (size_t first = 0; first < loads.size(); first += experts) {
+  const auto experts = static_cast<size_t>(options.experts);
+  const size_t numbers = experts + (options.drops_choices ? 1 : 0);
+  for (size_t first = 0; first < loads.size(); first += numbers) {
     const absl::Span<const uint64_t> block = loads.subspan(first, experts);
     if (std::all_of(block.begin(), block.end(), [](uint64_t tokens) { return tokens == 0; })) {
       continue;
     }
     v1::ExpertLoads& added = *request.mutable_expert_loads();
     added.set_experts(static_cast<uint32_t>(experts));
-    added.add_blocks(static_cast<uint32_t>(first / experts));
+    added.add_blocks(static_cast<uint32_t>(first / numbers));
     added.mutable_tokens()->Add(block.begin(), block.end());
+    if (options.drops_choices) added.add_dropped(loads[first + experts]);
   }
 }
 
@@ -102,7 +105,7 @@ void AddLoads(absl::Span<const uint64_t> loads, size_t experts,
 
 v1::ReportProgressRequest ProgressReporter::ToRequest(uint64_t clock, const Pending& report) const {
   v1::ReportProgressRequest request = muster::ToRequest(clock, report.sums);
-  AddLoads(report.sums.expert_loads, static_cast<size_t>(options_.experts), request);
+  AddLoads(report.sums.expert_loads, options_, request);
   for (size_t i = 0; i < report.series.size(); ++i) {
     const absl::Span<const SeriesPoint> points = report.series[i].points();
     if (points.empty()) continue;

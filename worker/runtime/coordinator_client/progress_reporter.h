@@ -72,6 +72,8 @@ struct ProgressReporterOptions {
   absl::Duration poll = absl::InfiniteDuration();
   // The experts of each block that has some.
   int64_t experts = 0;
+  // True if a number of dropped choices follows those of each block's experts.
+  bool drops_choices = false;
   // Checkpoints come at multiples of this clock; values from before and after one are not joined.
   // 0: there are no checkpoints.
   uint64_t checkpoint_every = 0;

@@ -173,6 +173,22 @@ TEST(ProgressReporterTest, LoadsOfExpertsAreSumsSinceTheLastReport) {
   EXPECT_FALSE(coordinator.progress()[1].has_expert_loads());
 }
 
+TEST(ProgressReporterTest, DroppedChoicesComeWithLoads) {
+  FakeCoordinatorClient coordinator;
+  ProgressReporterOptions options = Quiet();
+  options.experts = 2;
+  options.drops_choices = true;
+  ProgressReporter reporter(coordinator, options);
+  StepReport step = Step(1);
+  step.expert_loads = {1, 2, 5, 0, 0, 0, 3, 0, 0};
+  reporter.Add(step);
+  reporter.Finish();
+  const v1::ExpertLoads loads = coordinator.progress()[0].expert_loads();
+  EXPECT_THAT(loads.blocks(), ElementsAre(0, 2));
+  EXPECT_THAT(loads.tokens(), ElementsAre(1, 2, 3, 0));
+  EXPECT_THAT(loads.dropped(), ElementsAre(5, 0));
+}
+
 TEST(ProgressReporterTest, ManyLoadsComeWithEveryFewReportsAndTheLast) {
   FakeCoordinatorClient coordinator;
   ProgressReporterOptions options = Quiet();

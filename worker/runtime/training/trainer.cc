@@ -28,6 +28,7 @@ ProgressReporterOptions Reporting(const TrainerOptions& options, const v1::JobSp
   ProgressReporterOptions reporting = options.reporting;
   reporting.round = options.round;
   reporting.experts = model.experts;
+  reporting.drops_choices = model.drops_choices;
   reporting.checkpoint_every = spec.checkpoint().every_steps();
   return reporting;
 }
