@@ -1,8 +1,10 @@
 // Tests that jobs with experts make on emulated devices the steps of one rank.
 #include <cstdint>
 #include <numeric>
+#include <string>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
 #include "worker/runtime/device/cpu_reference_for_testing.h"
 #include "worker/runtime/device/device_jobs_for_testing.h"
@@ -24,6 +26,13 @@ DeviceTestJob JobWithExperts(int micro_batches) {
       .micro_batches = micro_batches, .transformer = kWithExperts, .max_norm = 0.3, .length = 12};
 }
 
+// The same with a limit for each expert, which some choices exceed.
+const std::string& WithLimits() {
+  static const std::string* const with_limits = new std::string(
+      absl::StrReplaceAll(kWithExperts, {{"z_loss: 0.01", "z_loss: 0.01 capacity_factor: 0.75"}}));
+  return *with_limits;
+}
+
 void ExpectNearRouters(const RouterSums& actual, const RouterSums& expected) {
   EXPECT_GT(expected.tokens, 0);
   EXPECT_EQ(actual.tokens, expected.tokens);
@@ -34,7 +43,9 @@ void ExpectNearRouters(const RouterSums& actual, const RouterSums& expected) {
 
 void ExpectStepsOfOneProcess(const DeviceTestJob& job) {
   SCOPED_TRACE(SpecOf(job).ShortDebugString());
-  const Trained& alone = TrainOnce(JobWithExperts(1));
+  DeviceTestJob one = JobWithExperts(1);
+  one.transformer = job.transformer;
+  const Trained& alone = TrainOnce(one);
   const Trained trained = Train(job);
   ExpectNear(trained, alone, 1e-5);
   for (size_t step = 0; step < kSteps; ++step) {
@@ -80,6 +91,39 @@ TEST(DeviceExpertsTest, RanksMakeTheStepsOfOne) {
   tensor.ranks = tensor.tensor = 2;
   ExpectStepsOfOneProcess(tensor);
   DeviceTestJob context = JobWithExperts(1);
+  context.ranks = context.context = 2;
+  ExpectStepsOfOneProcess(context);
+}
+
+TEST(DeviceExpertsTest, DropsWhatTheCpuDrops) {
+  DeviceTestJob job = JobWithExperts(1);
+  job.transformer = WithLimits();
+  CpuReference reference(job.transformer, kVocabulary, "");
+  reference.SetWeights(3);
+  const auto rank = DeviceRank::Create(SpecOf(job), kVocabulary);
+  ASSERT_TRUE(rank.ok()) << rank.status();
+  ASSERT_EQ((*rank)->SetWeights(reference.weights()), absl::OkStatus());
+  const PlacedBatch batch = {RandomSequences(4, 12, kVocabulary, 5), 0};
+  reference.BeginStep(0);
+  reference.AddMicroBatch(batch.batch, batch.first_example);
+  const auto result = (*rank)->Train({batch});
+  ASSERT_TRUE(result.ok()) << result.status();
+  const std::vector<uint64_t>& loads = result->sums.expert_loads;
+  EXPECT_EQ(loads, reference.expert_loads());
+  // Each of the four experts of the second block takes 3/4 of 2 · 4 · 12 / 4 choices at most.
+  ASSERT_EQ(loads.size(), 2u * 5);
+  for (int e = 0; e < 4; ++e) EXPECT_LE(loads[5 + e], 18u);
+  EXPECT_GE(loads[9], 24u);
+  EXPECT_EQ(std::accumulate(loads.begin() + 5, loads.end(), uint64_t{0}), 2 * 4 * 12);
+}
+
+TEST(DeviceExpertsTest, RanksDropWhatOneDrops) {
+  DeviceTestJob tensor = JobWithExperts(1);
+  tensor.transformer = WithLimits();
+  tensor.ranks = tensor.tensor = 2;
+  ExpectStepsOfOneProcess(tensor);
+  DeviceTestJob context = JobWithExperts(1);
+  context.transformer = WithLimits();
   context.ranks = context.context = 2;
   ExpectStepsOfOneProcess(context);
 }
