@@ -8,8 +8,10 @@ import subprocess
 
 import pytest
 
-import jinja_settings
-import written_cases
+pytest.importorskip("jinja2", reason="Debian's python3-jinja2 is not installed")
+
+import jinja_settings  # noqa: E402
+import written_cases  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).parent
 MODULES_FOLDER = pathlib.Path(os.environ.get("MUSTER_NODE_MODULES") or "third_party/npm/node_modules")

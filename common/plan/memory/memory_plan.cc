@@ -36,8 +36,8 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 // A task that trains next to nothing, and what talking to servers or other workers adds.
-constexpr uint64_t kProgramBytes = 30 * kMiB;
-constexpr uint64_t kTransformerProgramBytes = 65 * kMiB / 2;
+constexpr uint64_t kProgramBytes = 31 * kMiB;
+constexpr uint64_t kTransformerProgramBytes = 34 * kMiB;
 constexpr uint64_t kConnectedBytes = 2 * kMiB;
 // CUDA's context, kernels and libraries in the memory of the process that uses a device: guessed,
 // as none of it has been measured.
