@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "common/text/utf8.h"
 #include "common/tokenizer/words/expression.h"
 
@@ -38,6 +39,8 @@ TextDivider::TextDivider(ReadTextRules rules, std::vector<AddedToken> added,
   begins_otherwise_ =
       rules_.normalizer.changes_beginnings() || rules_.beginnings.changes_beginnings();
   changes_text_ = !rules_.normalizer.empty() || !rules_.beginnings.empty();
+  divides_before_spaces_ = can_divide_ && rules_.splitter.divides_before_spaces() &&
+                           !changes_text_ && of_normalized_.empty();
 }
 
 void TextDivider::DivideWord(const WordSplitter::Word& word,
@@ -128,6 +131,13 @@ size_t TextDivider::SplitAfter(absl::string_view text, size_t at) const {
 }
 
 std::optional<size_t> TextDivider::SplitSegment(absl::string_view text, size_t at) const {
+  // Otherwise all text up to the place is divided, which takes as long as encoding it.
+  const size_t most = divides_before_spaces_ ? std::min(at + kFirstBehind, text.size()) : 0;
+  for (size_t place = std::max<size_t>(at, 1); place < most; ++place) {
+    if (text[place] == ' ' && absl::ascii_isalpha(static_cast<unsigned char>(text[place - 1]))) {
+      return place;
+    }
+  }
   for (size_t behind = kFirstBehind;; behind *= 2) {
     const size_t end = rules_.normalizer.NextPlace(text, std::min(at + behind, text.size()));
     const std::optional<size_t> place = SplitBefore(text, at, end);

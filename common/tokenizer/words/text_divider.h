@@ -74,6 +74,8 @@ class TextDivider {
   AddedTokenFinder of_text_;
   AddedTokenFinder of_normalized_;
   bool can_divide_ = false;
+  // Whether text is divided between a letter of ASCII and a space behind it, whatever else it is.
+  bool divides_before_spaces_ = false;
   // Whether the text is changed before it is divided, and whether its beginning otherwise than the
   // rest of it.
   bool changes_text_ = false;

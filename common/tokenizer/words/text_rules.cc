@@ -22,6 +22,18 @@ using Json = nlohmann::json;
 
 constexpr char kGpt2Words[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+// Those of Llama 3 and of Qwen, which match all text, too, and spaces nowhere behind a letter.
+constexpr char kLlama3Words[] =
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+"
+    "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+constexpr char kQwenWords[] =
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+"
+    "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+
+bool EndsBeforeSpaces(absl::string_view expression) {
+  return expression == kGpt2Words || expression == kLlama3Words || expression == kQwenWords;
+}
+
 // With the ASCII symbols that the original counts among punctuation.
 constexpr char kPunctuation[] = "[\\p{P}$+<=>\\^`|~]";
 
@@ -201,7 +213,8 @@ class RuleReader {
       MUSTER_ASSIGN_OR_RETURN(const WordSplitter::Behavior behavior,
                               BehaviorOf(MemberOf(rule, "behavior"), field));
       MUSTER_ASSIGN_OR_RETURN(const bool inverted, Flag(rule, "invert", field));
-      read_.splitter.Add({std::move(expression), behavior, inverted});
+      const std::string regex = TextOf(MemberOf(MemberOf(rule, "pattern"), "Regex"));
+      read_.splitter.Add({std::move(expression), behavior, inverted, EndsBeforeSpaces(regex)});
       return absl::OkStatus();
     }
     if (type == "Digits") {
@@ -224,7 +237,7 @@ class RuleReader {
   absl::Status AddSplit(absl::string_view expression, WordSplitter::Behavior behavior) {
     MUSTER_ASSIGN_OR_RETURN(std::shared_ptr<const Expression> compiled,
                             Compile(expression, "pre_tokenizer"));
-    read_.splitter.Add({std::move(compiled), behavior, false});
+    read_.splitter.Add({std::move(compiled), behavior, false, EndsBeforeSpaces(expression)});
     return absl::OkStatus();
   }
 

@@ -92,6 +92,13 @@ bool WordSplitter::can_divide() const {
   });
 }
 
+bool WordSplitter::divides_before_spaces() const {
+  // Further stages divide what the first one leaves, and no more.
+  const auto* first = stages_.empty() ? nullptr : std::get_if<Split>(&stages_[0]);
+  return can_divide() && first != nullptr && first->behavior == Behavior::kIsolated &&
+         !first->inverted && first->ends_before_spaces;
+}
+
 WordSplitter::Run::Run(const WordSplitter& splitter) : splitter_(splitter) {
   for (const auto& stage : splitter.stages_) {
     const auto* split = std::get_if<Split>(&stage);

@@ -37,6 +37,9 @@ class WordSplitter {
     Behavior behavior = Behavior::kIsolated;
     // The text between matches counts as matches, and the other way round.
     bool inverted = false;
+    // Known of the expression: it matches all text, and no match goes on from a letter of ASCII to
+    // a space behind it.
+    bool ends_before_spaces = false;
   };
 
   // A word of a text, and whether the text may be divided behind the word: a division that begins
@@ -55,6 +58,8 @@ class WordSplitter {
 
   // Whether Word::divides may be relied on: words do not depend on what stands before them.
   bool can_divide() const;
+  // Whether any text may be divided between a letter of ASCII and a space behind it.
+  bool divides_before_spaces() const;
 
   // Divides texts; what is needed for that is kept from one to the next. Not thread-safe.
   class Run {
