@@ -193,6 +193,15 @@ TEST_F(ContextTrainingTest, EvaluationsCountEachExampleOnce) {
       ExpectEvaluationsOf(alone, TrainByAllReduce(InContext(OnMesh(spec, 1, 2), 2), {})));
 }
 
+// Norms over all heads together, whose weights are as long as queries or keys.
+TEST_F(ContextTrainingTest, NormsOfWholeQueriesAndKeys) {
+  v1::JobSpec spec = Job(Shape::kLlama);
+  spec.mutable_model()->mutable_transformer()->set_query_key_norm(v1::TransformerSpec::WHOLE_WIDTH);
+  const TrainedValues expected = TrainLocally(spec);
+  ExpectClose(ValuesByAllReduce(InContext(OnMesh(spec, 1, 2, 2), 2)), expected, 1e-5);
+  ExpectClose(ValuesByAllReduce(OnMesh(spec, 1, 3, 3)), expected, 1e-5);
+}
+
 TEST_F(ContextTrainingTest, ALostRankTakesTheStateOfAContextRank) {
   const v1::JobSpec spec = InContext(OnMesh(Job(Shape::kLlama), 1, 2), 2);
   const TrainedValues expected = ValuesByAllReduce(spec);

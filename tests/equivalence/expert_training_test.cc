@@ -133,6 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
         ExpertWay{.data = 4, .stage = 2, .expert = 2, .shard = 2},
         ExpertWay{.data = 2, .context = 2, .expert = 2},
         ExpertWay{.data = 2, .context = 2, .stage = 3, .expert = 4},
+        ExpertWay{.data = 2, .context = 4, .stage = 2, .expert = 8},
         ExpertWay{.tensor = 2, .data = 2, .expert = 2},
         ExpertWay{.tensor = 2, .data = 2, .stage = 1, .sequence = false, .expert = 2},
         ExpertWay{.data = 2, .pipeline = 2, .expert = 2},
