@@ -327,6 +327,21 @@ TEST_F(ExpertTrainingTest, ExpertRanksLeaveOutTheSameSteps) {
   EXPECT_FALSE(StepsLeftOut(spec, run).empty());
 }
 
+// Gradients of experts, and of everything else, travel in 16 bits, by buckets and by slices.
+TEST_F(ExpertTrainingTest, ExpertRanksSumGradientsOf16Bits) {
+  for (const uint32_t stage : {0, 2}) {
+    v1::JobSpec spec = ForGradients(JobOfExpertRanks(4, 2, stage));
+    v1::MoeSpec& moe = *spec.mutable_model()->mutable_transformer()->mutable_moe();
+    moe.clear_selection_bias();
+    moe.clear_bias_rate();
+    const TrainedValues expected = ValuesByAllReduce(spec);
+    spec.mutable_update()->set_wire(v1::UpdateSpec::BF16);
+    const TrainedValues rounded = ValuesByAllReduce(spec);
+    ExpectClose(rounded, expected, 1e-2);
+    EXPECT_NE(rounded.values, expected.values);
+  }
+}
+
 TEST_F(ExpertTrainingTest, ALostExpertRankTakesACopyOfItsExperts) {
   // Ranks 1 and 3 have the same experts; with redundancy one rank keeps a copy of another's.
   v1::JobSpec redundant = JobOfExpertRanks(2, 2, 2);
