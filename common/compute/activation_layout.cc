@@ -99,7 +99,7 @@ void Walk::TakeExperts(uint64_t layer, BlockActivations& block) {
   take(keeps_products, n * of.E, experts.logits);
   take(keeps_routes, R, experts.weights);
   take(keeps_routes, R, experts.chosen);
-  // What is dropped has rows behind those of experts.
+  // Dropped choices have rows behind those of experts.
   take(keeps_routes, of.E + 1 + (of.drops ? 1 : 0), experts.rows.offsets);
   take(keeps_routes, R, experts.rows.assignments);
   take(keeps_routes, R, experts.rows.places);

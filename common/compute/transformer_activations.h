@@ -68,8 +68,9 @@ struct ExpertActivations {
   int32_t* chosen = nullptr;  // [n, k]
   ExpertRows rows;
   float* counts = nullptr;  // [runs, E]; null: choices are not counted
-  // Where choices may be dropped: their experts, or E ([n, k]); and [parts + d, E], the choices of
-  // each part of the data rank's tokens, then those of each of d data ranks (ChoiceLimit).
+  // These exist where choices may be dropped. `placed` [n, k] has each choice's expert, or E;
+  // `choices` [parts + d, E] those of each part of the data rank's tokens, then those of each of d
+  // data ranks (ChoiceLimit).
   int32_t* placed = nullptr;
   float* choices = nullptr;
   // With expert ranks, [e, E]: the rows of each rank for each expert; and what this rank takes.
@@ -139,8 +140,9 @@ struct BlockScratch {
   void* inner = nullptr;
   // Null unless there are experts, T [R, C]: tokens as rows of experts, or results, or gradients.
   void* expert_rows = nullptr;
-  // With expert ranks. Of own rows in order of expert: what comes back, T [R, C]; weights, [R]. Of
-  // the rows that this rank takes: results or gradients, T [M, C], and 0 to M - 1.
+  // These exist with expert ranks. Own rows in order of expert have what comes back, T [R, C], and
+  // weights, [R]. The rows that this rank takes have results or gradients, T [M, C], and the
+  // numbers 0 to M - 1.
   void* returned_rows = nullptr;
   float* row_weights = nullptr;
   void* hosted_rows = nullptr;
@@ -148,8 +150,8 @@ struct BlockScratch {
   // The gradients of weights of both, in training alone: [R] and [M].
   float* row_dweights = nullptr;
   float* hosted_dweights = nullptr;
-  // Of experts in training alone: the gradient of the weights, [n, k], and of the shared expert's
-  // input, T [n, C].
+  // Experts have these in training alone: the gradient of the weights, [n, k], and of the shared
+  // expert's input, T [n, C].
   float* weights_gradient = nullptr;
   void* shared_gradient = nullptr;
   // [t n, C] of f32: all rows, gathered or to be summed, in either type. Null unless ranks share

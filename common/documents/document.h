@@ -33,7 +33,7 @@ struct Document {
   int64_t line = 0;
   // The text, in parts that are not empty.
   absl::Span<const TextPart> parts;
-  // How the text begins: chats bring the tokens that stand before a document themselves.
+  // The beginning of the text; chats bring the tokens that stand before a document themselves.
   TextStart start = TextStart::kDocument;
   // The tokens, if there is no text.
   absl::Span<const int32_t> tokens;

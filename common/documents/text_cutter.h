@@ -21,7 +21,7 @@ class TextCutter {
     absl::string_view text;
     // Bytes of the whole text up to the piece's end.
     uint64_t end = 0;
-    // Whether the text begins with it, and whether it is the last one.
+    // The piece's place: whether the text begins with it, and whether it is the last one.
     TextStart start = TextStart::kDocument;
     bool last = false;
   };

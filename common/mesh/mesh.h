@@ -78,7 +78,7 @@ inline constexpr Axes kGradientAxes = kDataAxes | kContext;
 // These divide one copy of the parameters other than experts, and those hold copies.
 inline constexpr Axes kShardAxes = kDataShards | kContextShards;
 inline constexpr Axes kCopyAxes = kGradientAxes.Without(kShardAxes);
-// The same of experts. Ranks that differ along the copies of experts alone hold the same.
+// These do the same with experts. Ranks that differ along kExpertCopyAxes alone hold the same.
 inline constexpr Axes kExpertShardAxes = kShardAxes.Without(kExpertAxes);
 inline constexpr Axes kExpertCopyAxes = kCopyAxes.Without(kExpertAxes);
 // Ranks that differ along these hold other slices of parameters, or other experts.

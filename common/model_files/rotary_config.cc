@@ -71,7 +71,8 @@ void ReadRotary(ConfigFields& fields, float left_out, Spec& spec) {
   ReadObject(fields, "rope_scaling", spec);
   ReadObject(fields, "rope_parameters", spec);
   fields.Expect("partial_rotary_factor", 1);
-  // How pairs of elements lie; these families' files have their halves one after the other.
+  // Pairs of elements do not alternate: these families' files have their halves one after the
+  // other.
   fields.Expect("rope_interleaved", false);
 }
 

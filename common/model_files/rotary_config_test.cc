@@ -60,7 +60,7 @@ TEST(RotaryConfigTest, ScaledAngles) {
   EXPECT_EQ(spec.rotary_scaling().original_context(), 512u);
   EXPECT_EQ(spec.rotary_scaling().low_factor(), 1.5f);
   EXPECT_EQ(spec.rotary_scaling().high_factor(), 4);
-  // As Qwen publishes it, and with all that there may be.
+  // One is as Qwen publishes it, one has all keys that there may be.
   EXPECT_EQ(
       ReadKeys({{"rope_parameters", {{"rope_type", "yarn"}, {"factor", 4.0}, {"rope_theta", 1e6}}}},
                spec),

@@ -76,7 +76,8 @@ Spec Qwen2() {
   return spec;
 }
 
-// With heads that are wider together than the model, and angles as Qwen says of long contexts.
+// A model whose heads are wider together than it is, with the angles that Qwen gives for long
+// contexts.
 Spec Qwen3() {
   Spec spec = Llama();
   spec.set_head_width(128);

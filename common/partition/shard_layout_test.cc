@@ -216,8 +216,8 @@ TEST(UnitPlacesTest, UnitsAreKeptInOrderAsFarAsTheyFit) {
   EXPECT_EQ(whole.bytes() / 4, 32 + 16 + 64 + 16 + 48);
 }
 
-// Of each rank's experts and everything else, all holders together have every element, those that
-// are not repeated once.
+// All holders together have every element of the experts and of everything else; each is once not
+// repeated.
 TEST(ShardLayoutTest, HoldersOfExpertsHaveEachElementOnce) {
   std::vector<TensorSpec> whole = {
       {.name = "w", .shape = {40, 8}},

@@ -103,7 +103,7 @@ struct TensorSpec {
   // tied; each of these stages computes a part of its gradient.
   int stages = 1;
   bool first_stage = true;
-  // Of a share: the number of expert ranks that divide the tensor. Only ranks with the same share
+  // A share has the number of expert ranks that divide the tensor. Only ranks with the same share
   // have gradients of it.
   int expert_ranks = 1;
 

@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// What stands before a text that is encoded.
+// The context before a text that is encoded.
 enum class TextStart {
   // Nothing: it begins a document. The tokens that the tokenizer puts before each document come
   // first.
@@ -64,7 +64,7 @@ class Tokenizer {
   virtual uint64_t fingerprint() const = 0;
 };
 
-// Whether a token stands between documents, not for text in them: an end-of-text, or one of
+// Returns whether a token stands between documents, not for text in them: an end-of-text, or one of
 // before_document().
 bool IsBetweenDocuments(const Tokenizer& tokenizer, int32_t token);
 

@@ -391,7 +391,7 @@ TEST_F(ExpertTrainingTest, EvaluationsAreThoseOfOneProcess) {
   ASSERT_GT(alone.evaluated, 0u);
   ASSERT_NO_FATAL_FAILURE(ExpectEvaluationsOf(alone, TrainByAllReduce(OnMesh(spec, 2, 2, 1), {})));
 
-  // Of three ranks, some have passes without examples, in which others need their experts.
+  // Some of three ranks have passes without examples, in which others need their experts.
   spec.mutable_model()->mutable_transformer()->mutable_moe()->set_experts(6);
   one = spec;
   one.set_workers(1);

@@ -43,7 +43,7 @@ void CommunicatorExpertGroup::Start(absl::Span<const Sent> sent,
     call.count = static_cast<size_t>(elements);
     messages.push_back(call);
   };
-  // What this rank has for itself, in the order in which it is sent.
+  // The messages of this rank to itself, in order.
   std::vector<const Sent*> own;
   call.kind = Collective::kSend;
   call.label = "to expert rank";

@@ -97,7 +97,7 @@ class DyingContextGroup final : public ContextGroup {
   const std::function<void()> die_;
 };
 
-// The same of an expert group.
+// An expert group whose rank dies at one of its calls.
 class DyingExpertGroup final : public ExpertGroup {
  public:
   DyingExpertGroup(ExpertGroup& group, int call, std::function<void()> die)

@@ -22,7 +22,8 @@ struct HeadNormTeam {
 
   MUSTER_DEVICE static int Index() { return kTeams == 1 ? 0 : WarpIndex(); }
   MUSTER_DEVICE static int Thread() { return kTeams == 1 ? ThreadIndex() : LaneIndex(); }
-  // By all threads of the team; `reduce` has kReduceFloats of the block.
+  // Adds up x of all threads of the team, which all call it; `reduce` has kReduceFloats of the
+  // block.
   MUSTER_DEVICE static float Sum(float* reduce, float x) {
     if constexpr (kTeams == 1) {
       return BlockSum<kHeadNormThreads>(reduce, x);

@@ -39,7 +39,7 @@ void HeadNormLoop(const HeadNormShape& shape, const float* gain, int64_t begin, 
   }
 }
 
-// With n = x · rstd and g = dy · gain: dx = rstd · (g - n · mean(g · n)).
+// Makes dx, with n = x · rstd and g = dy · gain: dx = rstd · (g - n · mean(g · n)).
 template <typename T>
 void HeadNormBackwardLoop(const HeadNormShape& shape, const T* kept, const float* gain,
                           int64_t begin, int64_t end, T* dx, float* gain_sums) {

@@ -29,12 +29,12 @@ struct RotaryAngles {
   double base = 10000;
   Scaling scaling = Scaling::kNone;
   double factor = 1;
-  // Of kLlama3 and kYarn.
+  // kLlama3 and kYarn read this.
   double original_context = 0;
-  // Of kLlama3: 0 < low_factor < high_factor.
+  // kLlama3 reads these: 0 < low_factor < high_factor.
   double low_factor = 1;
   double high_factor = 4;
-  // Of kYarn: beta_fast > beta_slow > 0.
+  // kYarn reads these: beta_fast > beta_slow > 0.
   double beta_fast = 32;
   double beta_slow = 1;
   // Multiplies sines and cosines, and so queries and keys.

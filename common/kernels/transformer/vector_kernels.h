@@ -86,7 +86,7 @@ struct TypedVectorKernels {
   void (*norm_backward)(const NormShape& shape, const NormBackwardInputs<T>& in,
                         const NormGradients<T>& gradients, int64_t begin, int64_t end,
                         float* gain_sums, float* bias_sums);
-  // Of rows [begin, end); gain_sums [width] are added to.
+  // These compute rows [begin, end); gain_sums [width] are added to.
   void (*head_norm)(const HeadNormShape& shape, const float* gain, int64_t begin, int64_t end, T* x,
                     T* kept);
   void (*head_norm_backward)(const HeadNormShape& shape, const T* kept, const float* gain,

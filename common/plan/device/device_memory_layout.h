@@ -161,8 +161,8 @@ struct DevicePassMemory {
   HeadSums* evaluation_sums = nullptr;
   // Of either, over all context ranks; null: there are none.
   HeadSums* sums_of_ranks = nullptr;
-  // Of training's passes, too: what routers are judged by, and the loads of all blocks up to
-  // the stage's last, [expert_blocks, loads_of_block]; null without experts.
+  // Training's passes have these, too: what routers are judged by, and the loads of all blocks up
+  // to the stage's last, [expert_blocks, loads_of_block]; null without experts.
   RouterSums* router_sums = nullptr;
   uint64_t* expert_loads = nullptr;
   uint64_t expert_blocks = 0;

@@ -39,8 +39,8 @@ struct BpeVocabulary {
   bool byte_level = true;
   // A word that is a token is not made of merges, but taken as it is.
   bool ignores_merges = false;
-  // Of characters: one that is no token becomes its bytes' tokens, such as <0x0A>; without those it
-  // becomes `unknown`, or one for several beside each other.
+  // Vocabularies of characters: a character that is no token becomes its bytes' tokens, such as
+  // <0x0A>; without those it becomes `unknown`, or one for several beside each other.
   bool byte_fallback = false;
   bool fuses_unknown = false;
   std::optional<int32_t> unknown;

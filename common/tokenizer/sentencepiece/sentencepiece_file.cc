@@ -23,7 +23,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// How files write a space, U+2581.
+// Files write a space so: U+2581.
 constexpr char kSpace[] = "\xe2\x96\x81";
 // Spaces at the beginning of a text, or at its end.
 constexpr char kSpacesAtEnds[] = "(?<![\\s\\S]) +| +(?![\\s\\S])";

@@ -27,7 +27,7 @@ constexpr double kUnknownPenalty = 10;
 // The best way to divide a word up to a place.
 struct BestPath {
   double score = 0;
-  // Where its last token begins; -1: there is no way yet.
+  // The place at which its last token begins; -1: there is no way yet.
   int32_t begin = -1;
   // The token; -1: an unknown character.
   int32_t token = -1;

@@ -62,7 +62,8 @@ class AddedTokenFinder {
   // Nodes of first bytes.
   std::array<int32_t, 256> roots_;
   std::vector<Node> nodes_;
-  // How many first bytes there are, and the last one that was added: most tokenizers have only "<".
+  // The number of different first bytes, and the last one that was added: most tokenizers have only
+  // "<".
   int first_bytes_ = 0;
   char first_byte_ = 0;
 };

@@ -72,7 +72,7 @@ absl::StatusOr<std::vector<AddedToken>> ParseAddedTokens(const Json& added,
       return RefuseField(origin, absl::StrCat("single_word of added token ", token.id),
                          MemberOf(each, "single_word"), "only false is understood");
     }
-    // Where a file does not say, it is the usual: a special one.
+    // A token is special if the file does not say.
     const Json& special = MemberOf(each, "special");
     token.special = special.is_null() || !IsOff(special);
     MUSTER_ASSIGN_OR_RETURN(token.normalized, flag("normalized"));

@@ -10,9 +10,9 @@
 
 namespace muster {
 
-// Which characters stand beside each other in some token of a vocabulary. Between others no merge
-// joins anything, so a text may be divided there. Pairs are told apart by a hash, so some more
-// count as being in a token, which costs time alone.
+// The pairs of characters that stand beside each other in some token of a vocabulary. Between
+// others no merge joins anything, so a text may be divided there. Pairs are told apart by a hash,
+// so some more count as being in a token, which costs time alone.
 class CharacterPairs {
  public:
   CharacterPairs() : bits_(kBits / 64) {}

@@ -139,7 +139,7 @@ std::optional<ExpressionMatcher::Match> ExpressionMatcher::Find(size_t from) {
     if (!match.has_value()) {
       from = window_known_;
     } else if (match->begin > from && match->end > window_known_) {
-      // Of what it sees it depends where the search began.
+      // The window may have cut the match: search again in one that begins where it does.
       from = match->begin;
     } else {
       return match;

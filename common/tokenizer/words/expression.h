@@ -38,7 +38,7 @@ class Expression {
   static absl::StatusOr<std::unique_ptr<const Expression>> Create(const std::string& pattern);
   ~Expression();
 
-  // Whether what matches at a place may depend on the text before the place.
+  // Returns whether what matches at a place may depend on the text before the place.
   bool looks_behind() const { return looks_behind_; }
 
  private:
@@ -84,8 +84,8 @@ class ExpressionMatcher {
   absl::string_view text_;
   // The text, if it had to be changed.
   std::string changed_;
-  // What was seen last: from window_begin_ to window_end_. Behind a place before window_known_ so
-  // much is seen that more would change no match.
+  // The last window is [window_begin_, window_end_). Behind a place before window_known_ it shows
+  // so much that more would change no match.
   size_t window_begin_ = 0;
   size_t window_end_ = 0;
   size_t window_known_ = 0;

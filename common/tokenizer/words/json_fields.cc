@@ -38,7 +38,7 @@ bool IsKnownName(const Json& value) {
   return absl::c_linear_search(kKnownNames, text) || absl::c_linear_search(EndOfTextNames(), text);
 }
 
-// What a value is, as an error says it.
+// Returns the kind of a value, as errors name it.
 std::string Kind(const Json& value) {
   if (IsKnownName(value)) return value.get<std::string>();
   if (value.is_string()) {

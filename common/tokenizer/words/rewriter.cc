@@ -20,9 +20,9 @@ constexpr size_t kLeastRoom = size_t{4} << 10;
 
 bool IsAscii(char byte) { return static_cast<unsigned char>(byte) < 0x80; }
 
-// Whether a code point is the same in all forms, whatever stands beside it.
+// Returns whether a code point is the same in all forms, whatever stands beside it.
 bool IsInert(uint32_t code_point) {
-  // Of these Hangul is composed, by arithmetic.
+  // Hangul is composed by arithmetic.
   if (code_point >= 0x1100 && code_point <= 0x11ff) return false;
   if (code_point >= 0xac00 && code_point <= 0xd7a3) return false;
   const utf8proc_property_t* const property =
@@ -39,7 +39,7 @@ void AppendNormalized(absl::string_view text, utf8proc_option_t options, std::st
   if (bytes >= 0) {
     out.append(reinterpret_cast<const char*>(made), bytes);
   } else {
-    // Of valid UTF-8 only what is too large for memory.
+    // Valid UTF-8 fails only if it is too large for memory.
     out.append(text.data(), text.size());
   }
   free(made);
@@ -95,7 +95,7 @@ void ReplaceAll(absl::string_view text, const Rewriter::Replace& step, size_t mo
   out.append(text.data() + at, text.size() - at);
 }
 
-// The same of what an expression matches.
+// Replaces what an expression matches, in the same way.
 void ReplaceAll(absl::string_view text, const Rewriter::ReplaceMatches& step, size_t most,
                 std::string& out) {
   ExpressionMatcher matcher(*step.expression);
@@ -176,7 +176,7 @@ absl::string_view Rewriter::Apply(absl::string_view text, TextPlace place,
 bool Rewriter::keeps_divisions() const {
   return std::all_of(steps_.begin(), steps_.end(), [](const Step& step) {
     if (const auto* replace = std::get_if<Replace>(&step)) {
-      // What replaces a single character is made wherever that stands.
+      // A single character is replaced wherever it stands.
       return !replace->from.empty() && FirstCodePoint(replace->from).bytes == replace->from.size();
     }
     return std::holds_alternative<Form>(step) || std::holds_alternative<Prepend>(step);

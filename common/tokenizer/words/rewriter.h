@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// Whether the text that a rewriter is given begins a text, or goes on with one.
+// The place of what a rewriter is given: it begins a text, or goes on with one.
 enum class TextPlace { kBegins, kGoesOn };
 
 // Changes texts before they are divided into words: a list of steps, each of which takes what the
@@ -59,7 +59,7 @@ class Rewriter {
   // would be far more text than was given is left as it is.
   absl::string_view Apply(absl::string_view text, TextPlace place, std::string& buffer) const;
 
-  // Whether a text that is divided at such a place as NextPlace returns becomes what its parts
+  // Returns whether a text that is divided at a place that NextPlace returns becomes what its parts
   // become, if the second one goes on with the first one.
   bool keeps_divisions() const;
 
@@ -67,14 +67,14 @@ class Rewriter {
   // do not change together. REQUIRES: `at` lies in the text.
   size_t NextPlace(absl::string_view text, size_t at) const;
 
-  // Whether what begins a text depends on that it does.
+  // Returns whether a text's beginning is changed otherwise than the rest.
   bool changes_beginnings() const;
 
  private:
   std::vector<Step> steps_;
 };
 
-// Whether a code point has the property White_Space.
+// Returns whether a code point has the property White_Space.
 bool IsWhiteSpace(uint32_t code_point);
 
 }  // namespace muster

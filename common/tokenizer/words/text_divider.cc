@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kWordsBeside = 8;
 // Text behind a place that is divided first to find an end of a word; twice that, and so on.
 constexpr size_t kFirstBehind = size_t{4} << 10;
-// Of the words before a place so many bytes are remembered.
+// Words that end in so many bytes before a place are remembered.
 constexpr size_t kNotedBefore = size_t{4} << 10;
 
 }  // namespace
@@ -164,7 +164,7 @@ std::optional<size_t> TextDivider::SplitBefore(absl::string_view text, size_t at
     bool divides;
     bool operator==(const End& other) const { return place == other.place; }
   };
-  // Of a part of it; ends before `noted` are left out.
+  // Returns the ends of a part's words, without those before `noted`.
   const auto ends_of = [&](size_t first, size_t last, size_t noted) {
     std::vector<End> ends;
     const auto note = [&](const Piece& piece) {
@@ -183,7 +183,7 @@ std::optional<size_t> TextDivider::SplitBefore(absl::string_view text, size_t at
   const size_t noted = at - std::min(at, kNotedBefore);
   std::vector<End> ends = ends_of(0, whole.size(), noted);
   if (end < text.size()) ends.resize(ends.size() - std::min(ends.size(), kWordsBeside));
-  // Whether the text up to the end of this word is divided as the whole.
+  // Returns whether the text up to the end of this word is divided as the whole.
   const auto is_alike = [&](size_t index) {
     if (begins_otherwise_ && index < kWordsBeside) return false;
     size_t first = index - std::min(index, kWordsBeside);

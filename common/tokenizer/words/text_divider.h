@@ -32,7 +32,7 @@ class TextDivider {
     absl::string_view text;
     // The added token, null for words.
     const AddedToken* added = nullptr;
-    // Whether the text may be divided behind it, as WordSplitter::Word.
+    // True if the text may be divided behind it, as WordSplitter::Word says.
     bool divides = false;
   };
 
@@ -49,12 +49,12 @@ class TextDivider {
   void ForEachPiece(absl::string_view text, TextStart start,
                     absl::FunctionRef<void(const Piece& piece)> visit) const;
 
-  // As Tokenizer::SplitAfter.
+  // Returns what Tokenizer::SplitAfter does.
   size_t SplitAfter(absl::string_view text, size_t at) const;
 
  private:
-  // Where a text between two added tokens may be divided; nothing if it is not known to be
-  // anywhere. REQUIRES: `at` lies in the text.
+  // Returns a place that divides a text between two added tokens; nothing if none is known.
+  // REQUIRES: `at` lies in the text.
   std::optional<size_t> SplitSegment(absl::string_view text, size_t at) const;
   // The same, of a place before `end`, knowing the text up to there.
   std::optional<size_t> SplitBefore(absl::string_view text, size_t at, size_t end) const;
@@ -74,10 +74,10 @@ class TextDivider {
   AddedTokenFinder of_text_;
   AddedTokenFinder of_normalized_;
   bool can_divide_ = false;
-  // Whether text is divided between a letter of ASCII and a space behind it, whatever else it is.
+  // True if text is divided between a letter of ASCII and a space behind it, whatever else it is.
   bool divides_before_spaces_ = false;
-  // Whether the text is changed before it is divided, and whether its beginning otherwise than the
-  // rest of it.
+  // True if the text is changed before it is divided, and if its beginning is changed otherwise
+  // than the rest.
   bool changes_text_ = false;
   bool begins_otherwise_ = false;
 };

@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 
 constexpr char kGpt2Words[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-// Those of Llama 3 and of Qwen, which match all text, too, and spaces nowhere behind a letter.
+// The words of Llama 3 and of Qwen match all text, too, and no space behind a letter.
 constexpr char kLlama3Words[] =
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+"
     "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
@@ -61,7 +61,7 @@ class RuleReader {
     }
     if (!decoder.is_null()) {
       MUSTER_RETURN_IF_ERROR(Decoder(decoder, "decoder"));
-      // Which of two vocabularies it is shows in how they are decoded, too.
+      // The decoder must be of the same kind of vocabulary: of bytes, or of characters.
       if (decodes_bytes_ != read_.byte_level) {
         return RefuseField(origin_, "decoder", decoder,
                            read_.byte_level
@@ -83,7 +83,7 @@ class RuleReader {
     return json;
   }
 
-  // What changes no tokens is left out.
+  // Returns a rule without what changes no tokens.
   static std::string IdentityOf(Json rule) {
     WithoutOffsets(rule);
     return DumpJson(rule, -1);
@@ -377,7 +377,7 @@ class RuleReader {
   bool decodes_bytes_ = false;
 };
 
-// Whether these are GPT-2's: byte-level, its words, and nothing else.
+// Returns whether the rules are GPT-2's: byte-level, its words, and nothing else.
 bool AreGpt2s(const Json& tokenizer) {
   const Json& pre_tokenizer = MemberOf(tokenizer, "pre_tokenizer");
   const Json& use_regex = MemberOf(pre_tokenizer, "use_regex");

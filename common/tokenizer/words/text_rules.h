@@ -12,8 +12,8 @@
 
 namespace muster {
 
-// What stands around the vocabulary in a tokenizer.json, each a JSON value, or empty for null. No
-// pre_tokenizer, not even null: byte-level with GPT-2's words, and nothing else.
+// The rules that stand around the vocabulary in a tokenizer.json, each a JSON value, or empty for
+// null. No pre_tokenizer, not even null: byte-level with GPT-2's words, and nothing else.
 struct TextRules {
   std::string normalizer;
   std::string pre_tokenizer;

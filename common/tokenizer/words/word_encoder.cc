@@ -31,7 +31,7 @@ class WordTable {
   static constexpr size_t kMostWords = size_t{1} << 18;
   static constexpr size_t kLongestKept = 64;
 
-  // Where a word's tokens begin, and how many there are.
+  // By word, the place of its first token and the number of its tokens.
   absl::flat_hash_map<std::string, std::pair<size_t, size_t>> words_;
   std::vector<int32_t> tokens_;
 };

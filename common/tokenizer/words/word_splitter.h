@@ -19,7 +19,7 @@ namespace muster {
 // stages, each of which divides the pieces that the one before it made. Immutable, so thread-safe.
 class WordSplitter {
  public:
-  // What becomes of a match and of the text between matches.
+  // Says what becomes of a match and of the text between matches.
   enum class Behavior {
     // Each is a piece.
     kIsolated,
@@ -56,9 +56,9 @@ class WordSplitter {
   void Add(Rewriter rewriter) { stages_.push_back(std::move(rewriter)); }
   bool empty() const { return stages_.empty(); }
 
-  // Whether Word::divides may be relied on: words do not depend on what stands before them.
+  // Returns whether Word::divides may be relied on: words do not depend on what stands before them.
   bool can_divide() const;
-  // Whether any text may be divided between a letter of ASCII and a space behind it.
+  // Returns whether any text may be divided between a letter of ASCII and a space behind it.
   bool divides_before_spaces() const;
 
   // Divides texts; what is needed for that is kept from one to the next. Not thread-safe.

@@ -18,8 +18,8 @@ struct LoadRange {
   double highest = 0;
 };
 
-// How many tokens each expert of each block was chosen for: a job's reports, added up. Tasks of
-// different stages report different blocks. Not thread-safe.
+// The number of tokens for which each expert of each block was chosen: a job's reports, added up.
+// Tasks of different stages report different blocks. Not thread-safe.
 class ExpertSums {
  public:
   // Adds a report's loads. REQUIRES: they passed CheckReport.

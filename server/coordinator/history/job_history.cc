@@ -106,7 +106,7 @@ void JobHistory::AddSums(const v1::ReportProgressRequest& report) {
   sums_.steps += steps;
   sums_.staleness += share * report.staleness_sum();
   sums_.most_staleness = std::max<uint64_t>(sums_.most_staleness, report.staleness_max());
-  // Of steps in part known before, too: shares of tokens stay what they are.
+  // Some of the steps may have been reported before: shares of tokens stay what they are.
   sums_.loads.Add(report.expert_loads());
   if (sampled_ > -absl::InfiniteDuration()) return;
   const uint32_t slot = report.task().slot();

@@ -22,7 +22,7 @@ class DispatchedExperts {
   explicit DispatchedExperts(const TransformerShape& shape)
       : shape_(shape), experts_(shape.experts), products_(shape) {}
 
-  // What can be done while the first messages travel.
+  // Computes something else while the first messages travel.
   using Beside = absl::FunctionRef<void()>;
 
   // Makes scratch.returned_rows of the tokens x, T [n, C], which are activations.norm2_out; and

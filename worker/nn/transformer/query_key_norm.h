@@ -27,7 +27,7 @@ class QueryKeyNorm {
 
  private:
   bool exists() const { return shape_.normed_columns() > 0; }
-  // Of so many heads.
+  // Returns the shape of a norm over so many heads.
   HeadNormShape ShapeOf(const ComputeContext& context, int64_t heads) const;
 
   const TransformerShape shape_;

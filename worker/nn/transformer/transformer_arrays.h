@@ -52,7 +52,7 @@ struct ExpertWeights {
   const void* shared_gate = nullptr;  // [C]
 };
 
-// Of the norms of queries and of keys; null: none.
+// The gains of the norms of queries and of keys; null: none.
 struct QueryKeyWeights {
   const float* queries = nullptr;
   const float* keys = nullptr;

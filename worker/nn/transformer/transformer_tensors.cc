@@ -57,7 +57,7 @@ class Builder {
     return Matrix(absl::StrCat(name, ".weight"), rows, cols, deviation, {});
   }
 
-  // The same of all experts, one after another, which expert ranks divide.
+  // The layers of all experts, one after another, which expert ranks divide.
   int Experts(const std::string& name, int64_t rows, int64_t cols, float deviation) {
     const int64_t experts = shape_.experts.experts;
     return Matrix(absl::StrCat(name, ".weight"), experts * rows, cols, deviation,

@@ -194,7 +194,7 @@ TEST(ProgressReporterTest, ManyLoadsComeWithEveryFewReportsAndTheLast) {
   ProgressReporterOptions options = Quiet();
   options.experts = 1024;
   ProgressReporter reporter(coordinator, options);
-  // Of a report for each 2,048 numbers.
+  // Loads are sent in one of as many reports as there are 2,048 numbers.
   StepReport step = Step(1);
   step.expert_loads.assign(5 * 1024, 1);
   for (int report = 0; report < 7; ++report) {

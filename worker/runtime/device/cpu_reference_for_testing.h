@@ -39,7 +39,7 @@ class CpuReference {
   double loss_sum() const { return loss_sum_; }
   int64_t tokens() const { return tokens_; }
   int64_t correct() const { return correct_; }
-  // As StepSums has them.
+  // Return what StepSums has.
   const RouterSums& router_sums() const { return router_sums_; }
   const std::vector<uint64_t>& expert_loads() const { return expert_loads_; }
   // Returns the norm of the mean gradient.

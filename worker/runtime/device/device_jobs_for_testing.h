@@ -59,7 +59,7 @@ struct Trained {
   // By step, summed over the ranks.
   std::vector<double> losses;
   std::vector<double> norms;
-  // Of all steps, summed over the ranks that report loads (docs/experts.md).
+  // The sums of all steps over the ranks that report loads (docs/experts.md).
   RouterSums router_sums;
   std::vector<uint64_t> expert_loads;
   // The checkpoint's, in flat order.

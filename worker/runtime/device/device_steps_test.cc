@@ -29,7 +29,7 @@ const char kGpt2[] = "layers: 2 width: 32 heads: 2 context: 9";
 const char kLlama[] =
     "layers: 2 width: 32 heads: 4 kv_heads: 2 feed_forward: 40 context: 9 norm: RMS_NORM "
     "positions: ROTARY activation: SWIGLU separate_head: true no_biases: true";
-// With what attention of newer models has.
+// A shape with all that attention of newer models has.
 const char kModern[] =
     "layers: 2 width: 32 heads: 4 kv_heads: 2 head_width: 16 feed_forward: 40 context: 9 norm: "
     "RMS_NORM positions: ROTARY activation: SWIGLU separate_head: true no_biases: true "
