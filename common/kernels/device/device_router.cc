@@ -422,12 +422,32 @@ struct ThreadSums {
   }
 };
 
-// A block for each expert, which numbers its choices by sums over the threads before each.
+// Calls visit(a, n) for each assignment a in [begin, end) that is the expert's, in order, of which
+// it is number n: sums over the threads before each. All threads of a block call it.
+template <int kThreads, typename Visit>
+MUSTER_DEVICE void ForEachOfExpert(const int32_t* chosen, int64_t expert, int64_t begin,
+                                   int64_t end, Visit visit) {
+  constexpr int kEach = 8;
+  int before = 0;
+  for (int64_t chunk = begin; chunk < end; chunk += kThreads * kEach) {
+    const int64_t first = chunk + ThreadIndex() * kEach;
+    const int64_t last = Min64(first + kEach, end);
+    int mine = 0;
+    for (int64_t a = first; a < last; ++a) mine += chosen[a] == expert;
+    const auto sums = ThreadSums<kThreads>::Of(mine);
+    int next = before + sums.before;
+    before += sums.all;
+    for (int64_t a = first; a < last; ++a) {
+      if (chosen[a] == expert) visit(a, next++);
+    }
+  }
+}
+
+// A block for each expert, which numbers its choices.
 struct LimitChosenKernel {
   static constexpr int kThreads = 256;
   static constexpr int kMinBlocks = 4;
   static constexpr const char* kName = "limit chosen";
-  static constexpr int kEach = 8;
   static constexpr size_t kShared = ThreadSums<kThreads>::kShared;
 
   RouterShape shape;
@@ -442,22 +462,11 @@ struct LimitChosenKernel {
     for (int64_t r = 0; r < limit.rank; ++r) before += limit.totals[r * E + expert];
     for (int64_t p = 0; p < limit.part; ++p) before += limit.parts[p * E + expert];
     const double most = CeilOf(limit.factor * static_cast<float>(all / static_cast<double>(E)));
-    double taken = before;
-    const int64_t last = limit.end * shape.top_k;
-    for (int64_t chunk = limit.first * shape.top_k; chunk < last; chunk += kThreads * kEach) {
-      const int64_t first = chunk + ThreadIndex() * kEach;
-      const int64_t end = Min64(first + kEach, last);
-      int mine = 0;
-      for (int64_t a = first; a < end; ++a) mine += chosen[a] == expert;
-      const auto sums = ThreadSums<kThreads>::Of(mine);
-      double next = taken + sums.before;
-      taken += sums.all;
-      for (int64_t a = first; a < end; ++a) {
-        if (chosen[a] != expert) continue;
-        placed[a] = static_cast<int32_t>(next + 1 <= most ? expert : E);
-        next += 1;
-      }
-    }
+    ForEachOfExpert<kThreads>(chosen, expert, limit.first * shape.top_k, limit.end * shape.top_k,
+                              [&](int64_t a, int number) {
+                                const bool is_kept = before + number + 1 <= most;
+                                placed[a] = static_cast<int32_t>(is_kept ? expert : E);
+                              });
   }
 
  private:
@@ -474,7 +483,6 @@ struct OrderRowsKernel {
   static constexpr int kThreads = 256;
   static constexpr int kMinBlocks = 4;
   static constexpr const char* kName = "order rows";
-  static constexpr int kEach = 8;
   static constexpr size_t kShared = ThreadSums<kThreads>::kShared;
 
   int64_t experts;
@@ -486,26 +494,15 @@ struct OrderRowsKernel {
     const int expert = BlockX();
     int before = 0;
     for (int64_t a = ThreadIndex(); a < assigned; a += kThreads) before += chosen[a] < expert;
-    int row = ThreadSums<kThreads>::Of(before).all;
+    const int row = ThreadSums<kThreads>::Of(before).all;
     if (ThreadIndex() == 0) {
       rows.offsets[expert] = row;
       if (expert == experts - 1) rows.offsets[experts] = static_cast<int32_t>(assigned);
     }
-    for (int64_t chunk = 0; chunk < assigned; chunk += kThreads * kEach) {
-      const int64_t first = chunk + ThreadIndex() * kEach;
-      const int64_t end = Min64(first + kEach, assigned);
-      int mine = 0;
-      for (int64_t a = first; a < end; ++a) mine += chosen[a] == expert;
-      const auto sums = ThreadSums<kThreads>::Of(mine);
-      int next = row + sums.before;
-      row += sums.all;
-      for (int64_t a = first; a < end; ++a) {
-        if (chosen[a] != expert) continue;
-        rows.assignments[next] = static_cast<int32_t>(a);
-        rows.places[a] = next;
-        ++next;
-      }
-    }
+    ForEachOfExpert<kThreads>(chosen, expert, 0, assigned, [&](int64_t a, int number) {
+      rows.assignments[row + number] = static_cast<int32_t>(a);
+      rows.places[a] = row + number;
+    });
   }
 };
 
