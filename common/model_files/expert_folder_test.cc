@@ -18,6 +18,7 @@
 #include "common/model_files/model_folder.h"
 #include "common/model_files/model_folder_for_testing.h"
 #include "common/model_files/test_weights.h"
+#include "common/model_files/write_model_folder.h"
 #include "common/safetensors/safetensors_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -15,6 +15,7 @@
 #include "common/model_files/padded_weights.h"
 #include "common/model_files/test_weights.h"
 #include "common/model_files/upcycled_weights.h"
+#include "common/model_files/write_model_folder.h"
 #include "common/safetensors/safetensors_file.h"
 #include "common/safetensors/safetensors_writer.h"
 #include "common/tokenizer/tokenizer_identity.h"

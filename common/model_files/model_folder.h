@@ -3,14 +3,12 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/files/output_file.h"
 #include "common/model_files/transformer_layout.h"
 #include "common/model_files/weights.h"
 #include "common/safetensors/safetensors_file.h"
@@ -53,29 +51,6 @@ class ModelFolder final : public Weights {
   std::vector<HuggingFaceTensor> layout_;
   std::vector<MusterTensor> tensors_;
 };
-
-struct ModelFolderContents {
-  const Weights& weights;
-  // Empty if no tokenizer is known.
-  std::string tokenizer_json = "";
-  // Token that ends a document, and its text.
-  std::optional<int32_t> end_of_text = std::nullopt;
-  std::string end_of_text_name = "";
-  // Text of the token that begins one; empty: the end of text does.
-  std::string begin_of_text_name = "";
-};
-
-// Refuses file names that WriteModelFolder would refuse later.
-absl::Status CheckModelFolder(const std::string& folder, Replace replace);
-
-// Writes such a folder, which is created if necessary: config.json, model.safetensors in f32, and
-// for a tokenizer tokenizer.json and tokenizer_config.json, without which readers would use the
-// family's own tokenizer. InvalidArgument: the transformer is of no known family or has
-// impossible sizes, or a tensor is missing or has the wrong shape; names it. Then nothing is
-// written, unless the mistake only shows when the tensor is read. Other errors are those of
-// OutputFile (common/files/output_file.h): a file is there already, or cannot be written.
-absl::Status WriteModelFolder(const std::string& folder, const ModelFolderContents& contents,
-                              Replace replace = Replace::kNever);
 
 }  // namespace muster
 

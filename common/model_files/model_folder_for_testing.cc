@@ -29,7 +29,8 @@ void Rewrite(const std::string& folder, const std::function<void(Tensors&)>& cha
   std::vector<SafetensorsWriter::Tensor> announced;
   for (const auto& [tensor_name, tensor] : tensors)
     announced.push_back({tensor_name, tensor.first});
-  auto writer = SafetensorsWriter::Create(folder + "/" + name, announced, {}, Replace::kFiles);
+  auto writer =
+      SafetensorsWriter::Create(folder + "/" + name, announced, {}, DType::kF32, Replace::kFiles);
   ASSERT_TRUE(writer.ok());
   for (const auto& [tensor_name, tensor] : tensors) (*writer)->Append(tensor.second);
   ASSERT_TRUE((*writer)->Finish().ok());

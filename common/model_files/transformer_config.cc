@@ -337,10 +337,19 @@ void WriteFamily(Family family, const Spec& spec, Json& json) {
   if (HasExperts(family)) WriteExperts(family, spec, json);
 }
 
+// Adds the tokens. Without them the families' own numbers, meant for their own vocabularies, would
+// count.
+void AddTokens(const FrameTokens& tokens, Json& json) {
+  json["bos_token_id"] = tokens.begin.has_value() ? Json(*tokens.begin) : Json(nullptr);
+  json["eos_token_id"] = tokens.ends.empty()       ? Json(nullptr)
+                         : tokens.ends.size() == 1 ? Json(tokens.ends[0])
+                                                   : Json(tokens.ends);
+}
+
 }  // namespace
 
 std::string WriteTransformerConfig(HuggingFaceFamily family, const Spec& spec,
-                                   std::optional<int32_t> end_of_text) {
+                                   const FrameTokens& tokens, DType type) {
   Json json;
   if (family == HuggingFaceFamily::kGpt2) {
     json = {{"architectures", {"GPT2LMHeadModel"}},
@@ -375,12 +384,17 @@ std::string WriteTransformerConfig(HuggingFaceFamily family, const Spec& spec,
   }
   json["vocab_size"] = spec.vocabulary();
   json["tie_word_embeddings"] = !spec.separate_head();
-  json["torch_dtype"] = "float32";
+  json["torch_dtype"] = type == DType::kBf16  ? "bfloat16"
+                        : type == DType::kF16 ? "float16"
+                                              : "float32";
   json["use_cache"] = true;
-  // Without such a token the families' own numbers, meant for their own vocabularies, would count.
-  const Json end = end_of_text.has_value() ? Json(*end_of_text) : Json(nullptr);
-  json["bos_token_id"] = end;
-  json["eos_token_id"] = end;
+  AddTokens(tokens, json);
+  return DumpJson(json, 2) + "\n";
+}
+
+std::string WriteGenerationConfig(const FrameTokens& tokens) {
+  Json json = Json::object();
+  AddTokens(tokens, json);
   return DumpJson(json, 2) + "\n";
 }
 

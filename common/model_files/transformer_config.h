@@ -4,18 +4,29 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "common/model_files/transformer_layout.h"
+#include "common/tensor/dtype.h"
 
 namespace muster {
 
-// Returns the config.json of a transformer for GPT2Config, LlamaConfig, MixtralConfig or
-// Qwen2MoeConfig. `end_of_text` is the tokenizer's. REQUIRES: the specification is complete
+// The tokens that stand before and after what a model writes. There may be none.
+struct FrameTokens {
+  std::optional<int32_t> begin;
+  std::vector<int32_t> ends;
+};
+
+// Returns the config.json of a transformer for the family's class of configurations, with weights
+// of a type (kF32, kBf16 or kF16). REQUIRES: the specification is complete
 // (FillTransformerDefaults) and of the family, as FamilyOf says.
 std::string WriteTransformerConfig(HuggingFaceFamily family, const v1::TransformerSpec& spec,
-                                   std::optional<int32_t> end_of_text);
+                                   const FrameTokens& tokens, DType type = DType::kF32);
+
+// Returns the generation_config.json, which says where text begins and ends.
+std::string WriteGenerationConfig(const FrameTokens& tokens);
 
 // Reads a config.json into a complete specification. `origin` names the file in errors. Each key is
 // supported, known not to change what the model computes, or refused. InvalidArgument: the text is

@@ -13,6 +13,9 @@
 namespace muster {
 namespace {
 
+// A token that begins texts and ends them.
+FrameTokens End(int32_t token) { return {token, {token}}; }
+
 using Json = nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -120,7 +123,7 @@ TEST(TransformerConfigTest, WhatIsWrittenIsReadBack) {
       if (family == HuggingFaceFamily::kGpt2) spec.set_dropout(0.1f);
       Spec read;
       const absl::Status status =
-          ParseTransformerConfig(WriteTransformerConfig(family, spec, 7), "x", read);
+          ParseTransformerConfig(WriteTransformerConfig(family, spec, End(7)), "x", read);
       ASSERT_TRUE(status.ok()) << status;
       EXPECT_EQ(read.DebugString(), spec.DebugString());
     }
@@ -128,14 +131,14 @@ TEST(TransformerConfigTest, WhatIsWrittenIsReadBack) {
 }
 
 TEST(TransformerConfigTest, HasTheFieldsThatOthersRead) {
-  Json json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kGpt2, Gpt2(), 50256));
+  Json json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kGpt2, Gpt2(), End(50256)));
   EXPECT_EQ(json["model_type"], "gpt2");
   EXPECT_EQ(json["architectures"][0], "GPT2LMHeadModel");
   EXPECT_EQ(json["n_embd"], 768);
   EXPECT_EQ(json["vocab_size"], 50257);
   EXPECT_EQ(json["eos_token_id"], 50256);
   EXPECT_EQ(json["layer_norm_epsilon"], 1e-5);
-  json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kLlama, Llama(), std::nullopt));
+  json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kLlama, Llama(), {}));
   EXPECT_EQ(json["model_type"], "llama");
   EXPECT_EQ(json["num_key_value_heads"], 4);
   EXPECT_EQ(json["rope_theta"], 500000);
@@ -144,7 +147,7 @@ TEST(TransformerConfigTest, HasTheFieldsThatOthersRead) {
 }
 
 TEST(TransformerConfigTest, HasTheFieldsOfModelsWithExperts) {
-  Json json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kMixtral, Mixtral(), 2));
+  Json json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kMixtral, Mixtral(), End(2)));
   EXPECT_EQ(json["model_type"], "mixtral");
   EXPECT_EQ(json["architectures"][0], "MixtralForCausalLM");
   EXPECT_EQ(json["num_local_experts"], 8);
@@ -152,7 +155,7 @@ TEST(TransformerConfigTest, HasTheFieldsOfModelsWithExperts) {
   EXPECT_EQ(json["intermediate_size"], 3072);
   EXPECT_EQ(json["router_aux_loss_coef"], 0.018) << "times 12 layers over top_k 2";
   EXPECT_EQ(json.count("norm_topk_prob"), 0u);
-  json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kQwen2Moe, Qwen2Moe(), 2));
+  json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kQwen2Moe, Qwen2Moe(), End(2)));
   EXPECT_EQ(json["model_type"], "qwen2_moe");
   EXPECT_EQ(json["architectures"][0], "Qwen2MoeForCausalLM");
   EXPECT_EQ(json["num_experts"], 8);
@@ -163,7 +166,7 @@ TEST(TransformerConfigTest, HasTheFieldsOfModelsWithExperts) {
   EXPECT_EQ(json["mlp_only_layers"], Json({0, 5, 11}));
   EXPECT_EQ(json["router_aux_loss_coef"], 0.0135) << "times 9 layers over top_k 2";
   EXPECT_EQ(json["qkv_bias"], false) << "left out it would mean true";
-  json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kQwen3Moe, Qwen3Moe(), 2));
+  json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kQwen3Moe, Qwen3Moe(), End(2)));
   EXPECT_EQ(json["model_type"], "qwen3_moe");
   EXPECT_EQ(json["architectures"][0], "Qwen3MoeForCausalLM");
   EXPECT_EQ(json["num_experts"], 8);
@@ -171,7 +174,7 @@ TEST(TransformerConfigTest, HasTheFieldsOfModelsWithExperts) {
   EXPECT_EQ(json["norm_topk_prob"], true);
   EXPECT_EQ(json["mlp_only_layers"], Json({3}));
   EXPECT_EQ(json.count("shared_expert_intermediate_size"), 0u);
-  json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kOlmoe, Olmoe(), 2));
+  json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kOlmoe, Olmoe(), End(2)));
   EXPECT_EQ(json["model_type"], "olmoe");
   EXPECT_EQ(json["architectures"][0], "OlmoeForCausalLM");
   EXPECT_EQ(json["intermediate_size"], 3072);
@@ -180,11 +183,11 @@ TEST(TransformerConfigTest, HasTheFieldsOfModelsWithExperts) {
 }
 
 TEST(TransformerConfigTest, HasTheFieldsOfOtherAttention) {
-  Json json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kQwen2, Qwen2(), 2));
+  Json json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kQwen2, Qwen2(), End(2)));
   EXPECT_EQ(json["model_type"], "qwen2");
   EXPECT_EQ(json["architectures"][0], "Qwen2ForCausalLM");
   EXPECT_EQ(json["use_sliding_window"], false);
-  json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kQwen3, Qwen3(), 2));
+  json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kQwen3, Qwen3(), End(2)));
   EXPECT_EQ(json["model_type"], "qwen3");
   EXPECT_EQ(json["architectures"][0], "Qwen3ForCausalLM");
   EXPECT_EQ(json["head_dim"], 128);
@@ -197,7 +200,7 @@ TEST(TransformerConfigTest, HasTheFieldsOfOtherAttention) {
 }
 
 TEST(TransformerConfigTest, AttentionIsThatOfTheFamily) {
-  Json json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kQwen2Moe, Qwen2Moe(), 2));
+  Json json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kQwen2Moe, Qwen2Moe(), End(2)));
   Spec spec;
   ASSERT_TRUE(ParseTransformerConfig(json.dump(), "x", spec).ok());
   EXPECT_FALSE(spec.attention_biases());
@@ -206,12 +209,12 @@ TEST(TransformerConfigTest, AttentionIsThatOfTheFamily) {
   EXPECT_TRUE(spec.attention_biases()) << "left out it means true";
   json["attention_bias"] = true;
   EXPECT_THAT(ErrorOf(json), HasSubstr("attention_bias is true"));
-  json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kQwen3, Qwen3(), 2));
+  json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kQwen3, Qwen3(), End(2)));
   json.erase("head_dim");
   ASSERT_TRUE(ParseTransformerConfig(json.dump(), "x", spec).ok());
   EXPECT_EQ(spec.head_width(), 128u) << "left out it means 128";
   EXPECT_EQ(spec.query_key_norm(), Spec::PER_HEAD);
-  json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kOlmoe, Olmoe(), 2));
+  json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kOlmoe, Olmoe(), End(2)));
   json["clip_qkv"] = 8;
   EXPECT_THAT(ErrorOf(json), HasSubstr("clip_qkv is 8"));
   json["clip_qkv"] = nullptr;
@@ -252,8 +255,9 @@ TEST(TransformerConfigTest, ReadsWhatPublishedFilesSay) {
 }
 
 TEST(TransformerConfigTest, OtherComputationsAreRefusedByName) {
-  const Json gpt2 = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kGpt2, Gpt2(), 1));
-  const Json llama = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kLlama, Llama(), 1));
+  const Json gpt2 = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kGpt2, Gpt2(), End(1)));
+  const Json llama =
+      Json::parse(WriteTransformerConfig(HuggingFaceFamily::kLlama, Llama(), End(1)));
   const auto changed = [](Json json, const char* field, const Json& value) {
     json[field] = value;
     return ErrorOf(json);
@@ -416,8 +420,9 @@ TEST(TransformerConfigTest, AllKeysOfPublishedFilesAreKnown) {
 }
 
 TEST(TransformerConfigTest, WhatIsNotKnownIsRefusedByName) {
-  const Json gpt2 = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kGpt2, Gpt2(), 1));
-  const Json llama = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kLlama, Llama(), 1));
+  const Json gpt2 = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kGpt2, Gpt2(), End(1)));
+  const Json llama =
+      Json::parse(WriteTransformerConfig(HuggingFaceFamily::kLlama, Llama(), End(1)));
   for (Json json : {gpt2, llama}) {
     json["residual_multiplier"] = 0.22;
     EXPECT_THAT(ErrorOf(json), AllOf(HasSubstr("c/config.json: residual_multiplier is 0.22"),
@@ -447,7 +452,7 @@ TEST(TransformerConfigTest, WhatIsNotKnownIsRefusedByName) {
 }
 
 TEST(TransformerConfigTest, WhatGpt2MayHaveOtherwise) {
-  const Json gpt2 = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kGpt2, Gpt2(), 1));
+  const Json gpt2 = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kGpt2, Gpt2(), End(1)));
   Json json = gpt2;
   for (const char* name : {"gelu_pytorch_tanh", "gelu_fast", "gelu_accurate"}) {
     json["activation_function"] = name;
@@ -467,7 +472,8 @@ TEST(TransformerConfigTest, WhatGpt2MayHaveOtherwise) {
 }
 
 TEST(TransformerConfigTest, WhatLlamaMayHaveOtherwise) {
-  const Json llama = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kLlama, Llama(), 1));
+  const Json llama =
+      Json::parse(WriteTransformerConfig(HuggingFaceFamily::kLlama, Llama(), End(1)));
   const auto changed = [&llama](const char* key, const Json& value) {
     Json json = llama;
     json[key] = value;
@@ -487,7 +493,7 @@ TEST(TransformerConfigTest, WhatLlamaMayHaveOtherwise) {
 }
 
 TEST(TransformerConfigTest, AWindowIsThatOfAllLayersOrRefused) {
-  Json json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kQwen2, Qwen2(), 1));
+  Json json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kQwen2, Qwen2(), End(1)));
   json["sliding_window"] = 512;
   EXPECT_EQ(ErrorOf(json), "") << "not used";
   json["use_sliding_window"] = true;
@@ -496,7 +502,7 @@ TEST(TransformerConfigTest, AWindowIsThatOfAllLayersOrRefused) {
   json["sliding_window"] = 1024;
   EXPECT_EQ(ErrorOf(json), "") << "as long as the context";
   // Mistral has one unless it says otherwise, and fewer heads of keys and values.
-  json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kMistral, Mistral(), 1));
+  json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kMistral, Mistral(), End(1)));
   EXPECT_EQ(json["model_type"], "mistral");
   EXPECT_EQ(json["sliding_window"], 300);
   json["max_position_embeddings"] = 32768;
