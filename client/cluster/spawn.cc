@@ -3,14 +3,18 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/cluster/unnamed_file.h"
+#include "common/base/status_macros.h"
 
 namespace muster {
 
@@ -51,6 +55,20 @@ absl::StatusOr<pid_t> Spawn(const SpawnOptions& options) {
         absl::StrCat("cannot start ", options.command[0], ": ", strerror(error)));
   }
   return pid;
+}
+
+absl::StatusOr<ProgramEnd> RunProgram(const std::vector<std::string>& command) {
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<UnnamedFile> output,
+                          UnnamedFile::Create("a program's output"));
+  MUSTER_ASSIGN_OR_RETURN(const pid_t pid, Spawn({command, output->path()}));
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0) {
+    if (errno != EINTR) return absl::ErrnoToStatus(errno, "waiting for " + command[0]);
+  }
+  ProgramEnd end;
+  end.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  MUSTER_ASSIGN_OR_RETURN(end.output, output->Read());
+  return end;
 }
 
 absl::Status Exec(std::vector<std::string> command) {

@@ -25,6 +25,19 @@ struct SpawnOptions {
 // such program. Internal: any other error of the system.
 absl::StatusOr<pid_t> Spawn(const SpawnOptions& options);
 
+// A program's end.
+struct ProgramEnd {
+  // Its exit code; of a signal the number after 128.
+  int exit_code = 0;
+  // What it wrote to standard output and error.
+  std::string output;
+};
+
+// Runs a program without standard input to its end. `command` is as in SpawnOptions. The program
+// can open what this process has open, by the paths of UnnamedFile. Errors are Spawn's, and those
+// of a temporary file.
+absl::StatusOr<ProgramEnd> RunProgram(const std::vector<std::string>& command);
+
 // Has a program take this process's place. Returns only where that fails. `command` is as in
 // SpawnOptions.
 absl::Status Exec(std::vector<std::string> command);

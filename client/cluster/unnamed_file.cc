@@ -36,6 +36,20 @@ absl::Status UnnamedFile::Write(absl::string_view bytes) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> UnnamedFile::Read() const {
+  std::string bytes;
+  char part[4096];
+  while (true) {
+    const ssize_t got = pread(descriptor_, part, sizeof(part), static_cast<off_t>(bytes.size()));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", what_, " in ", folder_));
+    }
+    if (got == 0) return bytes;
+    bytes.append(part, static_cast<size_t>(got));
+  }
+}
+
 std::string UnnamedFile::path() const { return absl::StrCat("/proc/self/fd/", descriptor_); }
 
 }  // namespace muster

@@ -10,8 +10,8 @@
 
 namespace muster {
 
-// A file in the folder for temporary files that has no name. A program that takes this process's
-// place (Exec in spawn.h) inherits it, and nothing is left behind, however that ends. Not
+// A file in the folder for temporary files that has no name. A program that this process starts
+// or that takes its place (spawn.h) inherits it, and nothing is left behind, however that ends. Not
 // thread-safe.
 class UnnamedFile {
  public:
@@ -25,7 +25,11 @@ class UnnamedFile {
   // Appends bytes.
   absl::Status Write(absl::string_view bytes);
 
-  // Returns the path by which this process, and a program that takes its place, opens the file.
+  // Returns all that the file holds, whoever wrote it.
+  absl::StatusOr<std::string> Read() const;
+
+  // Returns the path by which this process, and a program that it starts or that takes its place,
+  // opens the file.
   std::string path() const;
 
  private:

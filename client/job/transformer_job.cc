@@ -7,7 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/documents/source_options.h"
+#include "common/job/sequence_sources.h"
 #include "common/job_data/job_tokenizer.h"
+#include "common/job_data/source_arguments.h"
 #include "common/model_files/model_file.h"
 #include "common/tokenizer/files/open_tokenizer.h"
 #include "common/tokenizer/tokenizer.h"
@@ -50,6 +53,17 @@ absl::Status ExportJob(JobClient& jobs, const v1::CheckpointRequest& checkpoint,
   MetadataInserter inserter(describe, sink);
   return jobs.Export(checkpoint,
                      [&inserter](absl::string_view data) { return inserter.Write(data); });
+}
+
+std::string ChatFolderOf(const v1::DataSpec& data) {
+  for (const v1::SequenceData* source : SequenceSources(data)) {
+    const SourceArguments arguments = SourceArgumentsOf(*source);
+    if (!arguments.model.empty()) return arguments.model;
+    if (!source->tokenizer().empty() && source->tokenizer() != "bytes") {
+      return ChatTemplateFolder(arguments, source->tokenizer());
+    }
+  }
+  return "";
 }
 
 absl::Status RequireTransformer(const v1::JobSpec& spec, const std::string& job_id,

@@ -31,6 +31,10 @@ absl::Status ExportJob(JobClient& jobs, const v1::CheckpointRequest& checkpoint,
                        const std::function<void(const std::string&)>& note,
                        const std::function<absl::Status(absl::string_view)>& sink);
 
+// Returns the folder that a job's data name for a chat template, or that of their tokenizer. Empty:
+// they name neither, such as a token file.
+std::string ChatFolderOf(const v1::DataSpec& data);
+
 // InvalidArgument if the job's model is not a transformer; names the job, its model and
 // `asked_for`.
 absl::Status RequireTransformer(const v1::JobSpec& spec, const std::string& job_id,

@@ -114,7 +114,7 @@ absl::StatusOr<ModelChatTemplate> ModelChatTemplate::Open(const std::string& fol
   }
   nlohmann::ordered_json tokens = TokensIn(config);
   const uint64_t fingerprint = Fingerprint(text, Fingerprint(DumpJson(tokens)));
-  return ModelChatTemplate(*std::move(parsed), std::move(tokens), fingerprint);
+  return ModelChatTemplate(*std::move(parsed), std::move(text), std::move(tokens), fingerprint);
 }
 
 absl::StatusOr<RenderedChat> ModelChatTemplate::Render(nlohmann::ordered_json chat,

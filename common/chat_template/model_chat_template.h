@@ -34,6 +34,11 @@ class ModelChatTemplate {
   // message names the turn.
   absl::StatusOr<RenderedChat> RenderToLearn(nlohmann::ordered_json chat) const;
 
+  // Returns the template as it stands in its file, and the texts of the special tokens that it may
+  // name, by name, such as eos_token.
+  const std::string& text() const { return text_; }
+  const nlohmann::ordered_json& tokens() const { return tokens_; }
+
   // Returns a value that is equal for templates that render alike.
   uint64_t fingerprint() const { return fingerprint_; }
 
@@ -41,13 +46,15 @@ class ModelChatTemplate {
   bool marks_generation() const { return chat_template_.marks_generation(); }
 
  private:
-  ModelChatTemplate(ChatTemplate chat_template, nlohmann::ordered_json tokens, uint64_t fingerprint)
+  ModelChatTemplate(ChatTemplate chat_template, std::string text, nlohmann::ordered_json tokens,
+                    uint64_t fingerprint)
       : chat_template_(std::move(chat_template)),
+        text_(std::move(text)),
         tokens_(std::move(tokens)),
         fingerprint_(fingerprint) {}
 
   ChatTemplate chat_template_;
-  // The special tokens' texts by name, such as bos_token.
+  std::string text_;
   nlohmann::ordered_json tokens_;
   uint64_t fingerprint_;
 };

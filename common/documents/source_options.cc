@@ -8,25 +8,22 @@
 #include "common/base/status_macros.h"
 
 namespace muster {
-namespace {
 
-// Returns the folder of a tokenizer that a name means.
-std::string FolderOf(const std::string& tokenizer) {
+std::string ChatTemplateFolder(const SourceArguments& arguments, const std::string& tokenizer) {
+  if (!arguments.model.empty()) return arguments.model;
   std::error_code error;
   if (std::filesystem::is_directory(tokenizer, error)) return tokenizer;
   const std::string folder = std::filesystem::path(tokenizer).parent_path().string();
   return folder.empty() ? "." : folder;
 }
 
-}  // namespace
-
 absl::StatusOr<SourceOptions> OpenSourceOptions(const SourceArguments& arguments,
                                                 const std::string& tokenizer) {
   SourceOptions options;
   options.documents.json.field = arguments.field;
   const bool named = !arguments.model.empty();
-  absl::StatusOr<ModelChatTemplate> opened = ModelChatTemplate::Open(
-      named ? arguments.model : FolderOf(tokenizer), arguments.template_name);
+  absl::StatusOr<ModelChatTemplate> opened =
+      ModelChatTemplate::Open(ChatTemplateFolder(arguments, tokenizer), arguments.template_name);
   if (opened.ok()) {
     options.chat_template = std::make_unique<const ModelChatTemplate>(*std::move(opened));
     options.documents.json.chat_template = options.chat_template.get();

@@ -26,6 +26,10 @@ struct SourceOptions {
   DocumentOptions documents;
 };
 
+// Returns the folder with the chat template: `arguments.model` or, without that, the one of the
+// tokenizer of this name.
+std::string ChatTemplateFolder(const SourceArguments& arguments, const std::string& tokenizer);
+
 // Opens the chat template of `arguments.model` or, without that, the one beside the tokenizer of
 // this name, if there is one. Errors are ModelChatTemplate::Open's; those about the second come
 // only if there are chats.

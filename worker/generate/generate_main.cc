@@ -2,10 +2,14 @@
 //
 //   muster-generate MODEL --prompt TEXT [--max-tokens N] [--temperature T] [--top-k K] [--top-p P]
 //       [--seed S] [--tokenizer NAME] [--threads N] [--json]
+//   muster-generate MODEL --chat [--chat-template FOLDER] [--system TEXT] [--prompt TEXT] ...
+//   muster-generate MODEL --compare FILE [--type TYPE]
 //
 // MODEL is a file of `muster export`, or a folder as Hugging Face lays it out. Text goes to
-// standard output token by token, the prompt first; with --json at the end, as one object. Errors
-// go to standard error (common/daemon/report_failure.h). Exit codes are `muster`'s.
+// standard output token by token, the prompt first; with --json at the end, as one object. With
+// --chat, answers go there; without --prompt, each line of standard input is a message. With
+// --compare nothing goes there: MODEL says what FILE does, in that type, or the exit code tells.
+// Errors go to standard error (common/daemon/report_failure.h). Exit codes are `muster`'s.
 
 #include <unistd.h>
 
@@ -13,12 +17,14 @@
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <system_error>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/machine/usable_resources.h"
 #include "common/base/status_macros.h"
@@ -28,6 +34,7 @@
 #include "common/model_files/model_file.h"
 #include "common/model_files/model_folder.h"
 #include "common/model_files/weights.h"
+#include "common/tensor/dtype.h"
 #include "common/text/dump_json.h"
 #include "common/text/printable.h"
 #include "common/tokenizer/files/open_tokenizer.h"
@@ -35,6 +42,8 @@
 #include "common/tokenizer/tokenizer.h"
 #include "common/tokenizer/tokenizer_identity.h"
 #include "proto/job.pb.h"
+#include "worker/generate/chat.h"
+#include "worker/generate/compare_models.h"
 #include "worker/generate/generator.h"
 #include "worker/generate/loaded_transformer.h"
 
@@ -48,6 +57,12 @@ struct Flags {
   GenerateOptions options;
   int threads = 0;
   bool json = false;
+  bool chat = false;
+  std::string chat_template;
+  std::string system;
+  // Empty: generates.
+  std::string compare;
+  std::string type = "f32";
 };
 
 struct OpenModel {
@@ -132,15 +147,31 @@ absl::Status Print(absl::string_view text) {
   return absl::OkStatus();
 }
 
-absl::Status PrintObject(LoadedTransformer& transformer, const Tokenizer& tokenizer,
-                         const Flags& flags) {
+absl::StatusOr<OpenModel> OpenAny(const Flags& flags) {
+  std::error_code error;
+  MUSTER_ASSIGN_OR_RETURN(OpenModel model, std::filesystem::is_directory(flags.model, error)
+                                               ? OpenModelFolder(flags)
+                                               : OpenModelFile(flags));
+  const int64_t rows = model.weights->spec().vocabulary();
+  if (model.tokenizer->vocabulary() > rows) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the tokenizer has ", model.tokenizer->vocabulary(), " tokens, but the model ",
+                     "only ", rows, "; it is not the one that the model was trained with"));
+  }
+  return model;
+}
+
+using Sink = absl::FunctionRef<absl::Status(absl::string_view)>;
+
+// Makes text after a message of a chat or after a prompt, as `make` does, and prints it as one
+// object.
+absl::Status PrintObject(const Flags& flags,
+                         absl::FunctionRef<absl::StatusOr<int64_t>(Sink sink)> make) {
   std::string text;
-  MUSTER_ASSIGN_OR_RETURN(const int64_t made,
-                          Generate(transformer, tokenizer, flags.prompt, flags.options,
-                                   [&text](absl::string_view bytes) {
-                                     text.append(bytes.data(), bytes.size());
-                                     return absl::OkStatus();
-                                   }));
+  MUSTER_ASSIGN_OR_RETURN(const int64_t made, make([&text](absl::string_view bytes) {
+                            text.append(bytes.data(), bytes.size());
+                            return absl::OkStatus();
+                          }));
   nlohmann::ordered_json object;
   object["prompt"] = flags.prompt;
   object["text"] = text;
@@ -150,31 +181,89 @@ absl::Status PrintObject(LoadedTransformer& transformer, const Tokenizer& tokeni
   return Print(absl::StrCat(PrintableJson(DumpJson(object, 1)), "\n"));
 }
 
-absl::Status Run(const Flags& flags) {
-  MUSTER_RETURN_IF_ERROR(ValidateSampling(flags.options.sampling));
+// Prints text as `make` makes it. A model may have learned escape codes: a file gets all that it
+// makes, a terminal does not.
+absl::Status PrintText(absl::FunctionRef<absl::Status(Sink sink)> make) {
+  PrintableStream shown;
+  MUSTER_RETURN_IF_ERROR(
+      make([&shown, terminal = isatty(STDOUT_FILENO) == 1](absl::string_view text) {
+        return terminal ? Print(shown.Add(text)) : Print(text);
+      }));
+  return Print(shown.Finish() + "\n");
+}
+
+absl::Status Continue(const Flags& flags, LoadedTransformer& transformer,
+                      const Tokenizer& tokenizer) {
+  const auto make = [&](Sink sink) {
+    return Generate(transformer, tokenizer, flags.prompt, flags.options, sink);
+  };
+  if (flags.json) return PrintObject(flags, make);
+  return PrintText([&](Sink sink) {
+    MUSTER_RETURN_IF_ERROR(sink(flags.prompt));
+    return make(sink).status();
+  });
+}
+
+// Answers the prompt or, without one, each line of standard input.
+absl::Status Answer(const Flags& flags, LoadedTransformer& transformer,
+                    const Tokenizer& tokenizer) {
   std::error_code error;
-  const bool folder = std::filesystem::is_directory(flags.model, error);
-  MUSTER_ASSIGN_OR_RETURN(const OpenModel model,
-                          folder ? OpenModelFolder(flags) : OpenModelFile(flags));
-  const int64_t rows = model.weights->spec().vocabulary();
-  if (model.tokenizer->vocabulary() > rows) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the tokenizer has ", model.tokenizer->vocabulary(), " tokens, but the model ",
-                     "only ", rows, "; it is not the one that the model was trained with"));
+  std::string folder = flags.chat_template;
+  if (folder.empty()) {
+    if (!std::filesystem::is_directory(flags.model, error)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(flags.model,
+                       " is a file, which has no chat template; name the folder of one with "
+                       "--chat-template"));
+    }
+    folder = flags.model;
   }
+  MUSTER_ASSIGN_OR_RETURN(Chat chat,
+                          Chat::Open(folder, transformer, tokenizer, flags.options, flags.system));
+  const auto say = [&](const std::string& message) {
+    if (!flags.json) {
+      return PrintText([&](Sink sink) { return chat.Say(message, sink).status(); });
+    }
+    return PrintObject(flags, [&](Sink sink) { return chat.Say(message, sink); });
+  };
+  if (!flags.prompt.empty()) return say(flags.prompt);
+  const bool terminal = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
+  std::string line;
+  while (true) {
+    if (terminal) MUSTER_RETURN_IF_ERROR(Print("> "));
+    if (!std::getline(std::cin, line)) break;
+    if (!line.empty()) MUSTER_RETURN_IF_ERROR(say(line));
+  }
+  return terminal ? Print("\n") : absl::OkStatus();
+}
+
+absl::Status Compare(const Flags& flags) {
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const ModelFile> file,
+                          ModelFile::Open(flags.compare));
+  // What the folder says that it is; a tokenizer is there if the file has one.
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const ModelFolder> folder,
+                          ModelFolder::Open(flags.model));
+  std::unique_ptr<const Tokenizer> original, written;
+  if (file->tokenizer_json().has_value()) {
+    MUSTER_ASSIGN_OR_RETURN(original, ParseTokenizer(*file->tokenizer_json(), "the job"));
+    MUSTER_ASSIGN_OR_RETURN(written, OpenTokenizer(flags.model));
+  }
+  const DType type = flags.type == "bf16"  ? DType::kBf16
+                     : flags.type == "f16" ? DType::kF16
+                                           : DType::kF32;
+  return CompareModels({flags.model, folder.get(), written.get()},
+                       {"the job", file.get(), original.get()}, type);
+}
+
+absl::Status Run(const Flags& flags) {
   SetComputeThreads(flags.threads > 0 ? flags.threads : UsableProcessors());
+  if (!flags.compare.empty()) return Compare(flags);
+  MUSTER_RETURN_IF_ERROR(ValidateSampling(flags.options.sampling));
+  MUSTER_ASSIGN_OR_RETURN(const OpenModel model, OpenAny(flags));
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<LoadedTransformer> transformer,
                           LoadedTransformer::Create(*model.weights));
-  if (flags.json) return PrintObject(*transformer, *model.tokenizer, flags);
-  // A model may have learned escape codes: a file gets all that it makes, a terminal does not.
-  PrintableStream shown;
-  const auto print = [&shown, terminal = isatty(STDOUT_FILENO) == 1](absl::string_view text) {
-    return terminal ? Print(shown.Add(text)) : Print(text);
-  };
-  MUSTER_RETURN_IF_ERROR(print(flags.prompt));
-  MUSTER_RETURN_IF_ERROR(
-      Generate(*transformer, *model.tokenizer, flags.prompt, flags.options, print).status());
-  return Print(shown.Finish() + "\n");
+  return flags.chat ? Answer(flags, *transformer, *model.tokenizer)
+                    : Continue(flags, *transformer, *model.tokenizer);
 }
 
 }  // namespace
@@ -199,6 +288,14 @@ int main(int argc, char** argv) {
   app.add_option("--tokenizer", flags.tokenizer,
                  "The model's tokenizer, if the model does not say where it is");
   app.add_option("--threads", flags.threads, "Threads to compute with; 0: one per core");
+  app.add_flag("--chat", flags.chat, "The prompt is a message of a chat, which the model answers");
+  app.add_option("--chat-template", flags.chat_template,
+                 "Folder with the chat template, if the model is not in it");
+  app.add_option("--system", flags.system, "The chat's first message, which says how to answer");
+  app.add_option("--compare", flags.compare,
+                 "Only compares the model with this file of `muster export`");
+  app.add_option("--type", flags.type, "Type to which the file's weights are rounded")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   app.add_flag("--json", flags.json, "Print one object at the end: prompt, text, tokens, seed");
   if (const auto code = muster::ParseFlags(app, argc, argv)) return *code;
   return muster::ReportFailure(muster::Run(flags),

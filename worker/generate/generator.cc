@@ -52,7 +52,7 @@ absl::StatusOr<int64_t> Generate(NextTokenModel& model, const Tokenizer& tokeniz
         absl::StrCat("max-tokens is ", options.max_tokens, "; it must be at least 0"));
   }
   const std::optional<int32_t> end = tokenizer.end_of_text();
-  std::vector<int32_t> tokens = EncodeAll(tokenizer, prompt);
+  std::vector<int32_t> tokens = EncodeAll(tokenizer, prompt, options.start);
   if (tokens.empty()) {
     if (!end.has_value()) {
       return absl::InvalidArgumentError(
@@ -63,6 +63,7 @@ absl::StatusOr<int64_t> Generate(NextTokenModel& model, const Tokenizer& tokeniz
   }
   int64_t made = 0;
   const Philox random(options.seed, "generate", "");
+  model.Forget();
   Feeder feeder(model);
   while (made < options.max_tokens) {
     MUSTER_ASSIGN_OR_RETURN(absl::Span<const float> logits, feeder.Feed(tokens));
@@ -70,7 +71,9 @@ absl::StatusOr<int64_t> Generate(NextTokenModel& model, const Tokenizer& tokeniz
     logits = logits.first(std::min<size_t>(logits.size(), tokenizer.vocabulary()));
     MUSTER_ASSIGN_OR_RETURN(const int32_t token,
                             SampleToken(logits, options.sampling, Uniform(random, made)));
-    if (token == end) break;
+    if (token == end ||
+        std::find(options.ends.begin(), options.ends.end(), token) != options.ends.end())
+      break;
     ++made;
     tokens.push_back(token);
     MUSTER_RETURN_IF_ERROR(sink(tokenizer.BytesOf(token)));

@@ -2,6 +2,7 @@
 #define MUSTER_WORKER_GENERATE_GENERATOR_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -34,12 +35,16 @@ struct GenerateOptions {
   SamplingOptions sampling;
   int64_t max_tokens = 256;
   uint64_t seed = 0;
+  // What stands before the prompt.
+  TextStart start = TextStart::kDocument;
+  // Tokens that end the text beside the tokenizer's end-of-text.
+  std::vector<int32_t> ends = {};
 };
 
-// Continues a prompt: hands `sink` the bytes of each new token as soon as it is chosen, until there
-// are max_tokens or the end-of-text was chosen. Returns the number of new tokens, without the
-// end-of-text. Equal arguments give equal bytes: draw i is a pure function of the seed and i. An
-// empty prompt begins with the end-of-text.
+// Continues a prompt, which takes the place of what the model remembers: hands `sink` the bytes of
+// each new token as soon as it is chosen, until there are max_tokens or a token was chosen that
+// ends the text. Returns the number of new tokens, without that one. Equal arguments give equal
+// bytes: draw i is a pure function of the seed and i. An empty prompt begins with the end-of-text.
 //
 // When the context is full, the model goes on from the later half of it: each token then sees
 // between half a context and a whole one. The same goes for a prompt that is longer.

@@ -28,6 +28,7 @@ namespace {
 struct GenerateArguments {
   std::string model;
   std::string prompt;
+  bool has_prompt = false;
   std::string tokenizer;
   int64_t max_tokens = 256;
   double temperature = 0.8;
@@ -35,6 +36,9 @@ struct GenerateArguments {
   double top_p = 1;
   uint64_t seed = 0;
   int threads = 0;
+  bool chat = false;
+  std::string chat_template;
+  std::string system;
 };
 
 // Returns the job's weights in a file for muster-generate.
@@ -54,11 +58,14 @@ struct FoundModel {
   std::string path;
   // Null unless that is a job's.
   std::unique_ptr<UnnamedFile> exported;
+  // The folder of a job's chat template; empty: it names none.
+  std::string chat_folder;
 };
 
 absl::StatusOr<FoundModel> FindModel(Session& session, const GenerateArguments& arguments) {
   std::error_code error;
-  if (std::filesystem::exists(arguments.model, error)) return FoundModel{arguments.model, nullptr};
+  if (std::filesystem::exists(arguments.model, error))
+    return FoundModel{arguments.model, nullptr, ""};
   if (arguments.model.find('/') != std::string::npos) {
     return absl::NotFoundError(
         absl::StrCat("there is no file or folder ", arguments.model,
@@ -88,11 +95,24 @@ absl::StatusOr<FoundModel> FindModel(Session& session, const GenerateArguments& 
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<UnnamedFile> exported,
                           ExportModel(*jobs, checkpoint, arguments.tokenizer));
   const std::string path = exported->path();
-  return FoundModel{path, std::move(exported)};
+  return FoundModel{path, std::move(exported), ChatFolderOf(job.spec().data())};
 }
 
 absl::Status Generate(Session& session, const GenerateArguments& arguments) {
   MUSTER_ASSIGN_OR_RETURN(const std::string program, FindProgram("muster-generate"));
+  const bool chat_options = !arguments.chat_template.empty() || !arguments.system.empty();
+  if (chat_options && !arguments.chat) {
+    return absl::InvalidArgumentError(
+        "--system and --chat-template are for a chat; add --chat, or leave them out");
+  }
+  if (!arguments.chat && !arguments.has_prompt) {
+    return absl::InvalidArgumentError(
+        "there is no --prompt; give the text to continue, or --chat to talk with the model");
+  }
+  if (arguments.chat && arguments.prompt.empty() && session.output == Session::Output::kJson) {
+    return absl::InvalidArgumentError(
+        "--output json prints one answer; give the message with --prompt");
+  }
   MUSTER_ASSIGN_OR_RETURN(const FoundModel model, FindModel(session, arguments));
   std::vector<std::string> words = {program,
                                     absl::StrCat("--max-tokens=", arguments.max_tokens),
@@ -105,6 +125,19 @@ absl::Status Generate(Session& session, const GenerateArguments& arguments) {
   if (!arguments.prompt.empty()) words.push_back("--prompt=" + arguments.prompt);
   if (!arguments.tokenizer.empty()) words.push_back("--tokenizer=" + arguments.tokenizer);
   if (session.output == Session::Output::kJson) words.push_back("--json");
+  if (arguments.chat) {
+    words.push_back("--chat");
+    const std::string& folder =
+        arguments.chat_template.empty() ? model.chat_folder : arguments.chat_template;
+    if (folder.empty() && model.exported != nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("job ", arguments.model,
+                       " does not say where its model's chat template is; name a folder that has "
+                       "it with --chat-template"));
+    }
+    if (!folder.empty()) words.push_back("--chat-template=" + folder);
+    if (!arguments.system.empty()) words.push_back("--system=" + arguments.system);
+  }
   words.push_back("--");
   words.push_back(model.path);
   return Exec(std::move(words));
@@ -121,8 +154,18 @@ void AddGenerate(CLI::App& app, Session& session) {
                    "export`, or a folder with config.json and model.safetensors")
       ->required()
       ->type_name(kCheckpointType);
-  command->add_option("--prompt", arguments->prompt, "Text to continue; the output begins with it")
-      ->required();
+  auto* prompt = command->add_option(
+      "--prompt", arguments->prompt,
+      "Text to continue; the output begins with it. With --chat: a message, which "
+      "is answered");
+  command->add_flag("--chat", arguments->chat,
+                    "Talk with a model that was trained on chats, by its chat template: answers "
+                    "--prompt or, without it, each line of the input");
+  command->add_option("--system", arguments->system,
+                      "With --chat: the first message, which says how the model is to answer");
+  command->add_option("--chat-template", arguments->chat_template,
+                      "With --chat: folder of the model whose template is used, if it is not where "
+                      "the job's data say, or in the model's folder");
   command->add_option("--max-tokens", arguments->max_tokens, "Most tokens to add")
       ->capture_default_str();
   command
@@ -147,10 +190,13 @@ void AddGenerate(CLI::App& app, Session& session) {
       ->capture_default_str();
   command->footer(
       "Example: muster generate JOB --prompt \"ROMEO:\" --max-tokens 200 --seed 1\n"
+      "         muster generate JOB --chat --prompt \"Why is the sky blue?\"\n"
       "Prints the text while it is made. --output json prints one object at the end:\n"
       "prompt, text (what follows the prompt), tokens and seed.");
-  command->callback(
-      [&session, arguments] { session.Run([&] { return Generate(session, *arguments); }); });
+  command->callback([&session, arguments, prompt] {
+    arguments->has_prompt = prompt->count() > 0;
+    session.Run([&] { return Generate(session, *arguments); });
+  });
 }
 
 }  // namespace muster

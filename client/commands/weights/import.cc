@@ -15,6 +15,7 @@
 #include "common/base/model_limits.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/local_storage.h"
+#include "common/files/file_content.h"
 #include "common/files/output_file.h"
 #include "common/model_files/import_checkpoint.h"
 #include "common/model_files/model_folder.h"
@@ -34,11 +35,14 @@ namespace fs = std::filesystem;
 
 constexpr char kJobFile[] = "job.textproto";
 constexpr char kTokenizerFile[] = "tokenizer.json";
+// How chats become text, and which tokens end a turn; copied as they are.
+constexpr const char* kChatFiles[] = {"tokenizer_config.json", "chat_template.jinja",
+                                      "generation_config.json"};
 
 // A folder of weights that jobs may start from is never changed.
 absl::Status CheckFolderIsFree(const fs::path& folder) {
   std::error_code error;
-  for (const char* name : {kJobFile, kTokenizerFile}) {
+  for (const char* name : {kJobFile, kTokenizerFile, kChatFiles[0], kChatFiles[1], kChatFiles[2]}) {
     if (!fs::exists(fs::symlink_status(folder / name, error))) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         (folder / name).string(),
@@ -124,6 +128,13 @@ absl::Status Import(const Session& session, const ImportArguments& arguments) {
   if (!tokenizer_json.empty()) {
     MUSTER_RETURN_IF_ERROR(WriteOutputFile((fs::path(out) / kTokenizerFile).string(),
                                            Replace::kNever, tokenizer_json));
+    for (const char* name : kChatFiles) {
+      if (!fs::exists(fs::path(folder) / name, error)) continue;
+      MUSTER_ASSIGN_OR_RETURN(const FileContent file,
+                              FileContent::Open((fs::path(folder) / name).string()));
+      MUSTER_RETURN_IF_ERROR(
+          WriteOutputFile((fs::path(out) / name).string(), Replace::kNever, file.bytes()));
+    }
   }
   const fs::path job = fs::path(out) / kJobFile;
   MUSTER_RETURN_IF_ERROR(
@@ -151,7 +162,8 @@ void AddImport(CLI::App& app, Session& session) {
   command
       ->add_option(
           "--out", arguments->out,
-          "Folder to write: a checkpoint, a job file that trains it further, and the tokenizer")
+          "Folder to write: a checkpoint, a job file that trains it further, and the tokenizer "
+          "with its chat template")
       ->required();
   command
       ->add_option(
