@@ -44,13 +44,12 @@ void AddOptionsAndCommands(CLI::App& app, Session& session) {
       "`muster help COMMAND` shows the flags of a command and an example; `muster completion bash` "
       "lets the shell complete commands, flags and jobs.");
   for (auto add :
-       {AddUp,        AddDown,        AddDemo,      AddInit,      AddValidate, AddPlan,
-        AddSubmit,    AddList,        AddStatus,    AddWatch,     AddLogs,     AddEvents,
-        AddHistory,   AddTensorboard, AddReport,    AddTrace,     AddCancel,   AddDelete,
-        AddDescribe,  AddCheckpoint,  AddEvaluate,  AddPredict,   AddExport,   AddTokenizer,
-        AddData,      AddGenerate,    AddImport,    AddCompare,   AddCluster,  AddDoctor,
-        AddTop,       AddDrain,       AddRebalance, AddMetrics,   AddBench,    AddChaos,
-        AddSupervise, AddHelp,        AddVersion,   AddCompletion}) {
+       {AddUp,      AddDown,    AddDemo,      AddInit,   AddValidate, AddPlan,       AddSubmit,
+        AddList,    AddStatus,  AddWatch,     AddLogs,   AddEvents,   AddHistory,    AddTensorboard,
+        AddReport,  AddTrace,   AddCancel,    AddDelete, AddDescribe, AddCheckpoint, AddEvaluate,
+        AddPredict, AddExport,  AddTokenizer, AddData,   AddGenerate, AddImport,     AddCompare,
+        AddProve,   AddCluster, AddDoctor,    AddTop,    AddDrain,    AddRebalance,  AddMetrics,
+        AddBench,   AddChaos,   AddSupervise, AddHelp,   AddVersion,  AddCompletion}) {
     add(app, session);
   }
 }

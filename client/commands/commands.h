@@ -33,6 +33,7 @@ void AddCancel(CLI::App& app, Session& session);
 void AddDelete(CLI::App& app, Session& session);
 void AddCheckpoint(CLI::App& app, Session& session);
 void AddCompare(CLI::App& app, Session& session);
+void AddProve(CLI::App& app, Session& session);
 void AddDemo(CLI::App& app, Session& session);
 
 // Commands that show what jobs do: look/.

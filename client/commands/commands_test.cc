@@ -144,6 +144,7 @@ TEST_F(CommandsTest, JsonIsWhatEveryCommandPrintsWhateverGoesWrong) {
       {"generate", {"j\xf6", "--prompt", "\xf6"}},
       {"import", {none, "--out", none}},
       {"compare", {none}},
+      {"prove", {none}},
       {"cluster", {}},
       {"doctor", {}},
       {"drain", {"s1"}},

@@ -60,7 +60,7 @@ void AddAll(CLI::App& app, Session& session) {
   app.fallthrough();
   const std::map<std::string, Session::Output> outputs = {{"json", Session::Output::kJson}};
   app.add_option("--output", session.output)->transform(CLI::CheckedTransformer(outputs));
-  for (auto add : {AddInit, AddValidate, AddPlan, AddSubmit, AddCompare}) {
+  for (auto add : {AddInit, AddValidate, AddPlan, AddSubmit, AddCompare, AddProve}) {
     add(app, session);
   }
 }

@@ -298,6 +298,7 @@ absl::StatusOr<std::string> ReadModelConfig(v1::JobSpec& spec) {
       transformer.moe().auxiliary_loss() == 0 ? ConfigNote(whole) : std::string();
   // The job's own fields are merged last, so that they win; lists would be joined.
   if (!transformer.moe().dense_layers().empty()) whole.mutable_moe()->clear_dense_layers();
+  if (!transformer.whole_layers().empty()) whole.clear_whole_layers();
   whole.MergeFrom(transformer);
   whole.clear_from();
   transformer.Swap(&whole);

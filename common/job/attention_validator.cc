@@ -80,10 +80,10 @@ absl::Status CheckScaling(const Scaling& scaling) {
   const bool linear = scaling.type() == Scaling::LINEAR;
   const bool llama = scaling.type() == Scaling::LLAMA3;
   const bool yarn = scaling.type() == Scaling::YARN;
-  if (!linear && !llama && !yarn) {
+  if (!linear && !llama && !yarn && scaling.type() != Scaling::DYNAMIC) {
     return Invalid("model.transformer.rotary_scaling.type",
                    absl::StrCat(static_cast<int>(scaling.type())),
-                   "it must be LINEAR, LLAMA3 or YARN");
+                   "it must be LINEAR, LLAMA3, YARN or DYNAMIC");
   }
   if (!(scaling.factor() >= 1) || std::isinf(scaling.factor())) {
     return Invalid("model.transformer.rotary_scaling.factor", absl::StrCat(scaling.factor()),
@@ -140,7 +140,38 @@ absl::Status CheckAngles(const Spec& spec) {
     return Invalid("model.transformer.rotary_scaling", "set",
                    "but positions are not ROTARY; leave one of them out");
   }
+  if (spec.rotary_scaling().type() == Scaling::DYNAMIC && HeadWidth(spec) <= 2) {
+    return Invalid("model.transformer.rotary_scaling.type", "DYNAMIC",
+                   absl::StrCat("but heads are ", HeadWidth(spec),
+                                " wide, too narrow for it; take LINEAR, or wider heads"));
+  }
   return CheckScaling(spec.rotary_scaling());
+}
+
+absl::Status CheckWindow(const Spec& spec) {
+  if (spec.sliding_window() > kMaxContext) {
+    return Invalid("model.transformer.sliding_window", absl::StrCat(spec.sliding_window()),
+                   absl::StrCat("it must be from 1 to ", kMaxContext,
+                                "; 0 lets tokens attend to all before them"));
+  }
+  const auto& whole = spec.whole_layers();
+  if (whole.empty()) return absl::OkStatus();
+  const auto refuse = [](uint32_t layer, absl::string_view remedy) {
+    return Invalid("model.transformer.whole_layers", absl::StrCat(layer), remedy);
+  };
+  if (spec.sliding_window() == 0) {
+    return refuse(whole[0],
+                  "but there is no sliding_window, so all layers are whole; leave one of them out");
+  }
+  for (int i = 0; i < whole.size(); ++i) {
+    if (whole[i] >= spec.layers()) {
+      return refuse(whole[i], absl::StrCat("layers are counted from 0 to ", spec.layers() - 1));
+    }
+    if (i > 0 && whole[i] <= whole[i - 1]) {
+      return refuse(whole[i], "layers must be in order, each once");
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -153,12 +184,7 @@ absl::Status ValidateAttention(const Spec& spec) {
                    absl::StrCat(static_cast<int>(spec.query_key_norm())),
                    "it must be NONE, PER_HEAD or WHOLE_WIDTH");
   }
-  if (spec.sliding_window() > kMaxContext) {
-    return Invalid("model.transformer.sliding_window", absl::StrCat(spec.sliding_window()),
-                   absl::StrCat("it must be from 1 to ", kMaxContext,
-                                "; 0 lets tokens attend to all before them"));
-  }
-  return absl::OkStatus();
+  return CheckWindow(spec);
 }
 
 }  // namespace muster

@@ -27,7 +27,9 @@ TEST(AttentionValidatorTest, TakesWhatCanBeComputed) {
         "heads: 5 head_width: 128", "heads: 4 head_width: 7 attention_biases: true",
         "heads: 4 query_key_norm: NONE", "heads: 4 query_key_norm: PER_HEAD",
         "heads: 4 query_key_norm: WHOLE_WIDTH", "heads: 4 sliding_window: 16",
+        "heads: 4 sliding_window: 16 whole_layers: [ 0, 2 ]",
         "heads: 4 positions: ROTARY rotary_scaling { type: LINEAR factor: 2 }",
+        "heads: 4 positions: ROTARY rotary_scaling { type: DYNAMIC factor: 2 original_context: 9 }",
         "heads: 4 positions: ROTARY rotary_scaling { type: LLAMA3 factor: 8 original_context: 9 }",
         "heads: 4 positions: ROTARY rotary_scaling { type: YARN factor: 4 original_context: 9 "
         "beta_fast: 16 beta_slow: 2 attention_factor: 1 }"}) {
@@ -51,6 +53,12 @@ TEST(AttentionValidatorTest, NamesWhatCannot) {
       {"heads: 4 rotary_base: 0.5", "rotary_base is 0.5", "above 1"},
       {"heads: 4 query_key_norm: 9", "query_key_norm is 9", "NONE, PER_HEAD or WHOLE_WIDTH"},
       {"heads: 4 sliding_window: 2000000", "sliding_window is 2000000", "from 1 to 1048576"},
+      {"heads: 4 whole_layers: 1", "whole_layers is 1", "no sliding_window"},
+      {"heads: 4 sliding_window: 2 whole_layers: 3", "whole_layers is 3", "from 0 to 2"},
+      {"heads: 4 sliding_window: 2 whole_layers: [ 1, 1 ]", "whole_layers is 1",
+       "in order, each once"},
+      {"heads: 32 positions: ROTARY rotary_scaling { type: DYNAMIC factor: 2 original_context: 9 }",
+       "rotary_scaling.type is DYNAMIC", "2 wide, too narrow"},
       {"heads: 4 rotary_scaling { type: LINEAR factor: 2 }", "rotary_scaling is set",
        "positions are not ROTARY"},
   };
@@ -68,7 +76,7 @@ TEST(AttentionValidatorTest, NamesWhatASpecificationOfAnglesMustNotSay) {
     const char* field;
     const char* remedy;
   } cases[] = {
-      {"factor: 2", "type is 0", "LINEAR, LLAMA3 or YARN"},
+      {"factor: 2", "type is 0", "LINEAR, LLAMA3, YARN or DYNAMIC"},
       {"type: LINEAR", "factor is 0", "at least 1"},
       {"type: LINEAR factor: inf", "factor is inf", "at least 1"},
       {"type: LINEAR factor: 2 original_context: 9", "original_context is 9", "leave it out"},

@@ -23,6 +23,10 @@ float Required(ConfigFields& fields, const char* key) {
 void ReadNumbers(ConfigFields& fields, uint32_t context, Scaling& scaling) {
   scaling.set_factor(Required(fields, "factor"));
   if (scaling.type() == Scaling::LINEAR) return;
+  if (scaling.type() == Scaling::DYNAMIC) {
+    scaling.set_original_context(fields.Count(kOriginal, kMaxContext, context));
+    return;
+  }
   if (scaling.type() == Scaling::LLAMA3) {
     scaling.set_original_context(fields.Count(kOriginal, kMaxContext));
     scaling.set_low_factor(Required(fields, "low_freq_factor"));
@@ -50,15 +54,18 @@ void ReadObject(ConfigFields& fields, const char* key, Spec& spec) {
   object.Expect("partial_rotary_factor", 1);
   const Json& old_name = object.Get("type");
   const Json& type = object.Has("rope_type") ? object.Get("rope_type") : old_name;
-  if (type == Json("linear") || type == Json("llama3") || type == Json("yarn")) {
+  if (type == Json("linear") || type == Json("llama3") || type == Json("yarn") ||
+      type == Json("dynamic")) {
     Scaling& scaling = *spec.mutable_rotary_scaling();
     scaling.set_type(type == Json("linear")   ? Scaling::LINEAR
                      : type == Json("llama3") ? Scaling::LLAMA3
-                                              : Scaling::YARN);
+                     : type == Json("yarn")   ? Scaling::YARN
+                                              : Scaling::DYNAMIC);
     ReadNumbers(object, spec.context(), scaling);
   } else if (!type.is_null() && type != Json("default")) {
-    object.Refuse(object.Has("rope_type") ? "rope_type" : "type",
-                  "only \"default\", \"linear\", \"llama3\" and \"yarn\" are understood");
+    object.Refuse(
+        object.Has("rope_type") ? "rope_type" : "type",
+        "only \"default\", \"linear\", \"llama3\", \"yarn\" and \"dynamic\" are understood");
   }
   object.RefuseOthers();
   if (!object.status().ok()) fields.Refuse(key, object.status().message());
@@ -84,6 +91,9 @@ void WriteRotary(const Spec& spec, Json& json) {
   Json object = {{"factor", Shortest(scaling.factor())}};
   if (scaling.type() == Scaling::LINEAR) {
     object["rope_type"] = "linear";
+  } else if (scaling.type() == Scaling::DYNAMIC) {
+    object["rope_type"] = "dynamic";
+    object[kOriginal] = scaling.original_context();
   } else if (scaling.type() == Scaling::LLAMA3) {
     object["rope_type"] = "llama3";
     object[kOriginal] = scaling.original_context();

@@ -50,6 +50,10 @@ TEST(RotaryConfigTest, ScaledAngles) {
   EXPECT_EQ(ReadKeys({{"rope_scaling", {{"type", "linear"}, {"factor", 2.5}}}}, spec), "");
   EXPECT_EQ(spec.rotary_scaling().type(), Scaling::LINEAR);
   EXPECT_EQ(spec.rotary_scaling().factor(), 2.5f);
+  EXPECT_EQ(ReadKeys(WithType("dynamic", {{"factor", 4}}), spec), "");
+  EXPECT_EQ(spec.rotary_scaling().type(), Scaling::DYNAMIC);
+  EXPECT_EQ(spec.rotary_scaling().factor(), 4);
+  EXPECT_EQ(spec.rotary_scaling().original_context(), 4096u) << "the file's context";
   EXPECT_EQ(ReadKeys(WithType("llama3", {{"factor", 8.0},
                                          {"low_freq_factor", 1.5},
                                          {"high_freq_factor", 4.0},
@@ -84,7 +88,8 @@ TEST(RotaryConfigTest, ScaledAngles) {
 }
 
 TEST(RotaryConfigTest, WhatIsWrittenIsReadBack) {
-  for (const Scaling::Type type : {Scaling::LINEAR, Scaling::LLAMA3, Scaling::YARN}) {
+  for (const Scaling::Type type :
+       {Scaling::LINEAR, Scaling::LLAMA3, Scaling::YARN, Scaling::DYNAMIC}) {
     v1::TransformerSpec spec, read;
     spec.set_context(4096);
     spec.set_rotary_base(3e5f);
@@ -113,10 +118,11 @@ TEST(RotaryConfigTest, WhatIsNotUnderstoodIsRefusedByName) {
               HasSubstr("c: partial_rotary_factor is 0.5"));
   EXPECT_THAT(ReadKeys({{"rope_interleaved", true}}, spec), HasSubstr("rope_interleaved is true"));
   EXPECT_THAT(ReadKeys({{"rope_parameters", 3}}, spec), HasSubstr("rope_parameters is 3"));
-  EXPECT_THAT(ReadKeys(WithType("dynamic"), spec),
-              AllOf(HasSubstr("c: rope_scaling is {\"rope_type\":\"dynamic\"}; of these: rope_type "
-                              "is \"dynamic\"; only \"default\", \"linear\""),
-                    HasSubstr("are understood")));
+  EXPECT_THAT(
+      ReadKeys(WithType("longrope"), spec),
+      AllOf(HasSubstr("c: rope_scaling is {\"rope_type\":\"longrope\"}; of these: rope_type "
+                      "is \"longrope\"; only \"default\", \"linear\""),
+            HasSubstr("are understood")));
   EXPECT_THAT(ReadKeys({{"rope_scaling", {{"type", "su"}}}}, spec),
               HasSubstr("of these: type is \"su\""));
   EXPECT_THAT(ReadKeys(WithType("default", {{"factor", 2}}), spec),

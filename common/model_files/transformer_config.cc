@@ -55,6 +55,9 @@ constexpr ModelType kTypes[] = {
     {"deepseek_v3", Family::kDeepseekV3},
 };
 
+// Layers without a window, from the first on, of a Qwen model that has one and does not say.
+constexpr uint32_t kUsualMaxWindowLayers = 28;
+
 // What can be imported, for errors.
 constexpr char kInstead[] =
     "what can be imported: GPT-2's shape, and Llama's (Llama 2 and 3, TinyLlama, SmolLM, Qwen 2 "
@@ -168,29 +171,63 @@ void ReadGpt2(ConfigFields& fields, Spec& spec) {
                  "summary_type", "summary_use_proj"});
 }
 
-// Reads the window of attention; refuses one of a family only some of whose layers have it.
+// Returns the layers without a window, of those of a model that has one: layer_types says of each
+// layer what it is, or the first max_window_layers have none.
+std::vector<uint32_t> ReadWholeLayers(ConfigFields& fields, const ModelType& type,
+                                      const Spec& spec) {
+  std::vector<uint32_t> whole;
+  const Json& types = fields.Get("layer_types");
+  if (!types.is_null()) {
+    if (!types.is_array() || types.size() != spec.layers()) {
+      fields.Refuse("layer_types", absl::StrCat("expected a list of ", spec.layers(), " layers"));
+      return whole;
+    }
+    for (uint32_t l = 0; l < spec.layers(); ++l) {
+      if (types[l] == Json("full_attention")) {
+        whole.push_back(l);
+      } else if (types[l] != Json("sliding_attention")) {
+        fields.Refuse("layer_types",
+                      "only \"full_attention\" and \"sliding_attention\" are understood");
+      }
+    }
+    return whole;
+  }
+  if (type.window_used) return whole;
+  const uint32_t first = fields.Get("max_window_layers").is_null()
+                             ? kUsualMaxWindowLayers
+                             : fields.CountOrNone("max_window_layers", kMaxTransformerLayers);
+  for (uint32_t l = 0; l < std::min(first, spec.layers()); ++l) whole.push_back(l);
+  return whole;
+}
+
+// Reads the window of attention, and which layers have it.
 void ReadWindow(ConfigFields& fields, const ModelType& type, Spec& spec) {
   const uint32_t left_out = type.window;
   const bool used = fields.Flag("use_sliding_window", type.window_used);
+  // Means nothing beside layer_types.
   fields.Ignore({"max_window_layers"});
-  const Json& types = fields.Get("layer_types");
-  for (const Json& each : types.is_array() ? types : Json::array()) {
-    if (each != Json("full_attention")) fields.Refuse("layer_types", kInstead);
-  }
-  if (fields.Has("sliding_window") && fields.Get("sliding_window").is_null()) return;
+  const std::vector<uint32_t> whole = ReadWholeLayers(fields, type, spec);
+  const bool none =
+      fields.Has("sliding_window") ? fields.Get("sliding_window").is_null() : left_out == 0;
   const uint32_t window =
-      left_out == 0 && !fields.Has("sliding_window")
-          ? 0
-          : fields.Count("sliding_window", std::numeric_limits<uint32_t>::max(), left_out);
-  // In one as long as the context a token attends to all before it.
-  if (!used || window == 0 || window >= spec.context()) return;
-  if (type.family == Family::kMistral || type.family == Family::kMixtral) {
-    return spec.set_sliding_window(window);
+      none ? 0 : fields.Count("sliding_window", std::numeric_limits<uint32_t>::max(), left_out);
+  if (window == 0 || !used) {
+    if (fields.Has("layer_types") && whole.size() < spec.layers()) {
+      fields.Refuse("layer_types", "but there is no sliding_window that is used");
+    }
+    return;
   }
-  fields.Refuse("sliding_window",
-                "all layers of a model attend within a window here, or none; with a "
-                "max_position_embeddings of no more than the window the two are the same, and so "
-                "they are where it is null");
+  // In one as long as the context a token attends to all before it.
+  if (window >= spec.context()) return;
+  if (whole.size() == spec.layers()) return;
+  if (type.family == Family::kQwen2Moe || type.family == Family::kQwen3Moe) {
+    return fields.Refuse("sliding_window",
+                         "models of this family attend to all tokens here; with a "
+                         "max_position_embeddings of no more than the window the two are the "
+                         "same, and so they are where it is null");
+  }
+  spec.set_sliding_window(window);
+  spec.mutable_whole_layers()->Assign(whole.begin(), whole.end());
 }
 
 // Reads what the families do otherwise in attention.
@@ -284,6 +321,22 @@ void RefuseType(const Json& type, ConfigFields& fields) {
                              kInstead));
 }
 
+// Adds the window of a Qwen model, and the layers that have it: older readers know only how many
+// have none, newer ones a list.
+void WriteWindow(const Spec& spec, Json& json) {
+  json["use_sliding_window"] = spec.sliding_window() > 0;
+  if (spec.sliding_window() == 0) return;
+  json["sliding_window"] = spec.sliding_window();
+  json["max_window_layers"] = spec.whole_layers_size();
+  Json types = Json::array();
+  const auto& whole = spec.whole_layers();
+  for (uint32_t l = 0; l < spec.layers(); ++l) {
+    const bool is_whole = std::find(whole.begin(), whole.end(), l) != whole.end();
+    types.push_back(is_whole ? "full_attention" : "sliding_attention");
+  }
+  json["layer_types"] = types;
+}
+
 // Adds what tells Llama and the families like it apart.
 void WriteFamily(Family family, const Spec& spec, Json& json) {
   const auto name = [&json](const char* architecture, const char* model_type) {
@@ -302,12 +355,12 @@ void WriteFamily(Family family, const Spec& spec, Json& json) {
       break;
     case Family::kQwen2:
       name("Qwen2ForCausalLM", "qwen2");
-      json["use_sliding_window"] = false;
+      WriteWindow(spec, json);
       break;
     case Family::kQwen3:
       name("Qwen3ForCausalLM", "qwen3");
       json["attention_bias"] = false;
-      json["use_sliding_window"] = false;
+      WriteWindow(spec, json);
       break;
     case Family::kMixtral:
       name("MixtralForCausalLM", "mixtral");

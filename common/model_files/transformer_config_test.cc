@@ -18,7 +18,9 @@ FrameTokens End(int32_t token) { return {token, {token}}; }
 
 using Json = nlohmann::json;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using Spec = v1::TransformerSpec;
 
 Spec Gpt2() {
@@ -487,20 +489,53 @@ TEST(TransformerConfigTest, WhatLlamaMayHaveOtherwise) {
   EXPECT_THAT(changed("partial_rotary_factor", 0.5), HasSubstr("partial_rotary_factor is 0.5"));
   EXPECT_THAT(changed("rope_interleaved", true), HasSubstr("rope_interleaved is true"));
   EXPECT_THAT(changed("mlp_bias", true), HasSubstr("mlp_bias is true"));
-  EXPECT_EQ(changed("layer_types", {"full_attention", "full_attention"}), "");
-  EXPECT_THAT(changed("layer_types", {"full_attention", "sliding_attention"}),
-              HasSubstr("layer_types is "));
+  EXPECT_EQ(changed("layer_types", Json::array_t(12, "full_attention")), "");
+  EXPECT_THAT(changed("layer_types", Json::array_t(12, "sliding_attention")),
+              AllOf(HasSubstr("layer_types is "), HasSubstr("there is no sliding_window")));
 }
 
-TEST(TransformerConfigTest, AWindowIsThatOfAllLayersOrRefused) {
+TEST(TransformerConfigTest, AWindowIsThatOfTheLayersThatHaveIt) {
   Json json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kQwen2, Qwen2(), End(1)));
+  const auto read = [&json] {
+    Spec spec;
+    const absl::Status status = ParseTransformerConfig(json.dump(), "x", spec);
+    EXPECT_TRUE(status.ok()) << status;
+    return spec;
+  };
+  json["num_hidden_layers"] = 3;
   json["sliding_window"] = 512;
-  EXPECT_EQ(ErrorOf(json), "") << "not used";
+  EXPECT_EQ(read().sliding_window(), 0u) << "not used";
   json["use_sliding_window"] = true;
-  EXPECT_THAT(ErrorOf(json),
-              AllOf(HasSubstr("sliding_window is 512"), HasSubstr("max_position_embeddings")));
+  EXPECT_EQ(read().sliding_window(), 0u) << "the first 28 layers have none";
+  json["max_window_layers"] = 2;
+  EXPECT_EQ(read().sliding_window(), 512u);
+  EXPECT_THAT(read().whole_layers(), ElementsAre(0, 1));
+  json["max_window_layers"] = 0;
+  EXPECT_EQ(read().sliding_window(), 512u);
+  EXPECT_THAT(read().whole_layers(), IsEmpty());
+  json["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention"};
+  EXPECT_THAT(read().whole_layers(), ElementsAre(1));
+  // What is written says the same to readers of either key.
+  const Json written =
+      Json::parse(WriteTransformerConfig(HuggingFaceFamily::kQwen2, read(), End(1)));
+  EXPECT_EQ(written["layer_types"], json["layer_types"]);
+  EXPECT_EQ(written["max_window_layers"], 1);
+  EXPECT_EQ(written["sliding_window"], 512);
+  EXPECT_EQ(written["use_sliding_window"], true);
+  json["layer_types"] = {"full_attention", "sliding_attention"};
+  EXPECT_THAT(ErrorOf(json), HasSubstr("expected a list of 3 layers"));
+  json["layer_types"] = {"full_attention", "chunked_attention", "full_attention"};
+  EXPECT_THAT(ErrorOf(json), HasSubstr("\"sliding_attention\" are understood"));
+  json.erase("layer_types");
   json["sliding_window"] = 1024;
-  EXPECT_EQ(ErrorOf(json), "") << "as long as the context";
+  EXPECT_EQ(read().sliding_window(), 0u) << "as long as the context";
+  // The windows of models with experts are another matter.
+  json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kQwen3Moe, Qwen3Moe(), End(1)));
+  json["use_sliding_window"] = true;
+  json["sliding_window"] = 8;
+  json["max_window_layers"] = 0;
+  EXPECT_THAT(ErrorOf(json),
+              AllOf(HasSubstr("sliding_window is 8"), HasSubstr("max_position_embeddings")));
   // Mistral has one unless it says otherwise, and fewer heads of keys and values.
   json = Json::parse(WriteTransformerConfig(HuggingFaceFamily::kMistral, Mistral(), End(1)));
   EXPECT_EQ(json["model_type"], "mistral");

@@ -202,6 +202,13 @@ void AddAttention(const Spec& spec, Differences& family) {
 // Returns the width of heads that share out the model's. Specifications need not be valid.
 uint32_t SharedWidth(const Spec& spec) { return spec.width() / std::max(1u, spec.heads()); }
 
+// Adds whether some layers have no window, though others have one.
+void AddWholeLayers(const Spec& spec, Differences& family) {
+  family.Field("whole_layers",
+               spec.whole_layers().empty() ? "none" : absl::StrJoin(spec.whole_layers(), " and "),
+               "none");
+}
+
 // Adds whether its tokens attend within a window, which those of the family do not.
 void AddWindow(const Spec& spec, Differences& family) {
   family.Field("sliding_window", absl::StrCat(spec.sliding_window()), "0");
@@ -214,6 +221,12 @@ Differences FromLlama(const Spec& spec) {
   llama.Field("positions", Spec::Positions_Name(spec.positions()), "ROTARY");
   llama.Field("activation", Spec::Activation_Name(spec.activation()), "SWIGLU");
   llama.Flag("no_biases", spec.no_biases(), true);
+  // Files say from which context on angles grow, and that is the longest one.
+  const v1::RotaryScaling& scaling = spec.rotary_scaling();
+  if (scaling.type() == v1::RotaryScaling::DYNAMIC && spec.context() > scaling.original_context()) {
+    llama.Field("context", absl::StrCat(spec.context()),
+                absl::StrCat(scaling.original_context(), ", the original_context of DYNAMIC"));
+  }
   return llama;
 }
 
@@ -260,6 +273,7 @@ absl::StatusOr<HuggingFaceFamily> ExpertFamilyOf(const Spec& spec) {
   Differences mixtral = FromAllWithExperts(spec);
   Differences qwen2 = mixtral;
   AddWindow(spec, qwen2);
+  AddWholeLayers(spec, mixtral);
   AddAttention(spec, mixtral);
   mixtral.Flag("moe.normalize", moe.normalize(), true);
   mixtral.Field("moe.shared_width", absl::StrCat(moe.shared_width()), "0");
@@ -340,15 +354,14 @@ absl::StatusOr<HuggingFaceFamily> FamilyOf(const Spec& spec) {
     family = HuggingFaceFamily::kQwen3;
     name = "Qwen 3";
     other.Flag("attention_biases", spec.attention_biases(), false);
-    AddWindow(spec, other);
   } else if (spec.query_key_norm() == Spec::NONE && spec.attention_biases()) {
     family = HuggingFaceFamily::kQwen2;
     name = "Qwen 2";
-    AddWindow(spec, other);
   } else if (spec.sliding_window() > 0) {
     family = HuggingFaceFamily::kMistral;
     name = "Mistral";
     AddAttention(spec, other);
+    AddWholeLayers(spec, other);
   } else {
     AddAttention(spec, other);
   }

@@ -322,9 +322,18 @@ TEST(TransformerLayoutTest, OtherShapesAreRefusedByWhatDiffers) {
   spec = LayoutLlama();
   spec.set_sliding_window(4);
   EXPECT_EQ(FamilyOf(spec).value(), HuggingFaceFamily::kMistral);
-  spec.set_attention_biases(true);
+  spec.add_whole_layers(0);
   EXPECT_THAT(std::string(FamilyOf(spec).status().message()),
-              HasSubstr("from Qwen 2's by sliding_window 4 (it has 0)"));
+              HasSubstr("from Mistral's by whole_layers 0 (it has none)"));
+  spec.set_attention_biases(true);
+  EXPECT_EQ(FamilyOf(spec).value(), HuggingFaceFamily::kQwen2);
+  v1::RotaryScaling& scaling = *spec.mutable_rotary_scaling();
+  scaling.set_type(v1::RotaryScaling::DYNAMIC);
+  scaling.set_original_context(spec.context());
+  EXPECT_EQ(FamilyOf(spec).value(), HuggingFaceFamily::kQwen2);
+  scaling.set_original_context(spec.context() - 1);
+  EXPECT_THAT(std::string(FamilyOf(spec).status().message()),
+              HasSubstr("the original_context of DYNAMIC"));
   spec = LayoutGpt2();
   spec.set_head_width(2);
   EXPECT_THAT(std::string(FamilyOf(spec).status().message()),

@@ -1,5 +1,6 @@
 #include "worker/models/resolve_transformer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -59,6 +60,17 @@ absl::Status CheckPadding(const Spec& spec) {
                    "tokenizer's tokens."));
 }
 
+// Returns the factor by which DYNAMIC scaling raises the base: the context stretches what turns
+// slowest `factor` times as fast as itself.
+double DynamicGrowth(const Spec& spec) {
+  const v1::RotaryScaling& scaling = spec.rotary_scaling();
+  const double ratio =
+      std::max(1.0, static_cast<double>(spec.context()) / scaling.original_context());
+  const double factor = scaling.factor();
+  const double D = HeadWidth(spec);
+  return std::pow(factor * ratio - (factor - 1), D / (D - 2));
+}
+
 RotaryAngles ResolveAngles(const Spec& spec) {
   RotaryAngles angles;
   const auto set = [](float given, double& number) {
@@ -67,6 +79,10 @@ RotaryAngles ResolveAngles(const Spec& spec) {
   set(spec.rotary_base(), angles.base);
   if (!spec.has_rotary_scaling()) return angles;
   const v1::RotaryScaling& scaling = spec.rotary_scaling();
+  if (scaling.type() == v1::RotaryScaling::DYNAMIC) {
+    angles.base *= DynamicGrowth(spec);
+    return angles;
+  }
   angles.factor = scaling.factor();
   angles.original_context = scaling.original_context();
   set(scaling.low_factor(), angles.low_factor);
@@ -155,6 +171,7 @@ absl::StatusOr<TransformerShape> ResolveTransformer(const v1::TransformerSpec& s
     shape.query_key_norm = TransformerShape::QueryKeyNorm::kWholeWidth;
   }
   shape.window = spec.sliding_window();
+  shape.whole_layers.assign(spec.whole_layers().begin(), spec.whole_layers().end());
   shape.dropout = spec.dropout();
   shape.attention_dropout = spec.attention_dropout();
   shape.rotary = ResolveAngles(spec);

@@ -1,5 +1,6 @@
 #include "worker/models/resolve_transformer.h"
 
+#include <cmath>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -108,6 +109,18 @@ TEST(ResolveTransformerTest, AnglesAreScaledByWhatIsGivenOrUsual) {
   EXPECT_EQ(made.beta_fast, 16);
   EXPECT_EQ(made.beta_slow, 2);
   EXPECT_EQ(made.amplitude, 1);
+  // Of a context four times as long, with heads of 16: base (8 · 4 - 7)^(16 / 14).
+  made = angles("type: DYNAMIC original_context: 8");
+  EXPECT_EQ(made.scaling, Scaling::kNone);
+  EXPECT_NEAR(made.base, 10000 * std::pow(25.0, 16.0 / 14), 1e-6 * made.base);
+  EXPECT_EQ(angles("type: DYNAMIC original_context: 64").base, 10000) << "not longer";
+}
+
+TEST(ResolveTransformerTest, SomeLayersHaveNoWindow) {
+  const auto shape = Resolve("sliding_window: 5 whole_layers: 1");
+  ASSERT_TRUE(shape.ok()) << shape.status();
+  EXPECT_EQ(shape->WindowOf(0), 5);
+  EXPECT_EQ(shape->WindowOf(1), 0);
 }
 
 TEST(ResolveTransformerTest, Padding) {

@@ -24,12 +24,12 @@ StepCosts CostsOfStep(const v1::JobSpec& spec, const ModelSize& model, double do
   costs.flops_per_item = 6.0 * static_cast<double>(costs.multiplied);
   if (!model.transformer.has_value()) return costs;
   const TransformerSize& size = *model.transformer;
-  const double attended =
-      size.Attended(document_tokens > 0 ? document_tokens : static_cast<double>(size.T));
+  const double tokens = document_tokens > 0 ? document_tokens : static_cast<double>(size.T);
   costs.items_are_tokens = true;
   costs.items *= size.T;
-  costs.flops_per_item += 6.0 * static_cast<double>(size.layers * size.A) * attended;
   for (uint64_t l = 0; l < size.layers; ++l) {
+    const double attended = size.Attended(l, tokens);
+    costs.flops_per_item += 6.0 * static_cast<double>(size.A) * attended;
     costs.recomputed_flops_per_item += RecomputedOfBlock(spec.compute(), size, l, attended);
   }
   return costs;

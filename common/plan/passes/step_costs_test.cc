@@ -56,6 +56,11 @@ TEST(StepCostsTest, AttentionIsThatOfAllHeadsWithinTheWindow) {
   model.set_sliding_window(256);
   EXPECT_DOUBLE_EQ(CostsOfStep(spec, SizeOf(spec)).flops_per_item,
                    6.0 * kMatrices + 6.0 * 12 * kColumns * (512 - 64));
+  model.add_whole_layers(3);
+  model.add_whole_layers(4);
+  EXPECT_DOUBLE_EQ(CostsOfStep(spec, SizeOf(spec)).flops_per_item,
+                   6.0 * kMatrices + 6.0 * kColumns * (10 * (512 - 64) + 2 * 1024));
+  model.clear_whole_layers();
   model.set_sliding_window(1024);
   EXPECT_DOUBLE_EQ(CostsOfStep(spec, SizeOf(spec)).flops_per_item, whole.flops_per_item);
 }

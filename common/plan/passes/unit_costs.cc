@@ -40,14 +40,14 @@ void AddTransformer(const v1::JobSpec& spec, const TransformerSize& size,
   const uint64_t sequences = LargestMicroBatch(spec);
   const auto tokens = static_cast<double>(TokensOf(size, sequences));
   const auto C = static_cast<double>(size.C);
-  const double T = size.Attended(static_cast<double>(size.T));
-  const double attention = 2 * static_cast<double>(size.A) * T;
   ActivationRequest request = ActivationRequestOf(size, sequences, spec.compute());
   request.split_backward = ShapeOfStages(spec).order == StageOrder::kZeroBubble;
   // The bytes that a dense block keeps, and those of a block of experts.
   absl::optional<double> kept[2];
   units.front().operations = {tokens * C, 0, tokens * C};
   for (uint64_t l = 0; l < size.layers; ++l) {
+    const double T = size.Attended(l, static_cast<double>(size.T));
+    const double attention = 2 * static_cast<double>(size.A) * T;
     const double products =
         2 * C * static_cast<double>(size.Q + size.A + size.UpColumns(l) + size.DownColumns(l));
     const double again = RecomputedOfBlock(spec.compute(), size, l, T);

@@ -267,6 +267,7 @@ TransformerSize SizeOfTransformer(const v1::TransformerSpec& spec, const DataSiz
   }
   size.T = spec.context();
   size.window = spec.sliding_window();
+  size.whole_layers.assign(spec.whole_layers().begin(), spec.whole_layers().end());
   size.experts = ExpertsOf(spec);
   return size;
 }

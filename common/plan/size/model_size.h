@@ -1,6 +1,7 @@
 #ifndef MUSTER_COMMON_PLAN_SIZE_MODEL_SIZE_H_
 #define MUSTER_COMMON_PLAN_SIZE_MODEL_SIZE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -42,6 +43,8 @@ struct TransformerSize {
   uint64_t T = 0;
   // Tokens that one attends to, its own included; 0: all before it.
   uint64_t window = 0;
+  // Layers without a window, in order.
+  std::vector<uint32_t> whole_layers;
   // The number of ranks that divide the layers, and whether they divide tokens, too.
   uint64_t tensor_ranks = 1;
   bool divides_tokens = false;
@@ -63,11 +66,12 @@ struct TransformerSize {
   uint64_t DownColumns(uint64_t layer) const {
     return experts.IsExpertBlock(layer) ? experts.k * experts.F + experts.shared_F : F;
   }
-  // Returns twice the mean number of keys that a token attends to where those that see one another
-  // are so many in a row.
-  double Attended(double tokens) const {
+  // Returns twice the mean number of keys that a token attends to in a layer where those that see
+  // one another are so many in a row.
+  double Attended(uint64_t layer, double tokens) const {
+    const bool whole = std::binary_search(whole_layers.begin(), whole_layers.end(), layer);
     const auto W = static_cast<double>(window);
-    return window == 0 || W >= tokens ? tokens : 2 * W - W * W / tokens;
+    return whole || window == 0 || W >= tokens ? tokens : 2 * W - W * W / tokens;
   }
   // Tokens of a whole sequence.
   uint64_t context() const { return T * context_ranks; }

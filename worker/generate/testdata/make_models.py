@@ -290,7 +290,8 @@ def family(model_type, architecture, **own):
             q = rotate(heads(y, n + "self_attn.q", H))
             k = rotate(heads(y, n + "self_attn.k", K)).repeat_interleave(H // K, 0)
             v = split(linear(y, n + "self_attn.v_proj"), K).repeat_interleave(H // K, 0)
-            x = x + linear(join(attention(q, k, v, config.get("sliding_window", T))), n + "self_attn.o_proj")
+            window = config.get("sliding_window", T) if l >= config.get("max_window_layers", 0) else T
+            x = x + linear(join(attention(q, k, v, window)), n + "self_attn.o_proj")
             y = norm(x, n + "post_attention_layernorm")
             if not E:
                 x = x + swiglu(y, n + "mlp.")
@@ -326,6 +327,8 @@ FAMILIES = {
                              rope_scaling=scaling("llama3", low_freq_factor=1.0, high_freq_factor=4.0)),
     "mistral": lambda: family("mistral", "MistralForCausalLM", sliding_window=5),
     "qwen2": lambda: family("qwen2", "Qwen2ForCausalLM"),
+    "qwen2_window": lambda: family("qwen2", "Qwen2ForCausalLM", use_sliding_window=True, sliding_window=4,
+                                   max_window_layers=1),
     "qwen3": lambda: family("qwen3", "Qwen3ForCausalLM", head_dim=8, rope_scaling=scaling("yarn")),
     "qwen2_moe": lambda: family("qwen2_moe", "Qwen2MoeForCausalLM", **moe(
         moe_intermediate_size=12, shared_expert_intermediate_size=10, norm_topk_prob=False)),

@@ -24,6 +24,7 @@ std::string FeedForwardBranchName(int64_t layer) {
 TransformerBlock::TransformerBlock(const TransformerShape& shape, int64_t layer,
                                    const float* rotary_table)
     : shape_(shape),
+      window_(shape.WindowOf(layer)),
       probabilities_name_(ProbabilitiesName(layer)),
       rotary_table_(rotary_table),
       norm1_(shape, layer == 0 ? "" : FeedForwardBranchName(layer - 1)),
@@ -48,7 +49,7 @@ AttentionShape TransformerBlock::AttentionOf(const TokenRows& rows) const {
           .KV = shape_.kv_heads,
           .D = shape_.head_dim(),
           .token_positions = rows.token_positions,
-          .window = shape_.window};
+          .window = window_};
 }
 
 RotaryShape TransformerBlock::RotaryOf(const TokenRows& rows) const {

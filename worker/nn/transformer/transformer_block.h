@@ -89,6 +89,8 @@ class TransformerBlock {
   OpDropout ProbabilitiesDropout(const ComputeContext& context) const;
 
   const TransformerShape shape_;
+  // AttentionShape::window.
+  const int64_t window_;
   const std::string probabilities_name_;
   const float* const rotary_table_;
   const ResidualNorm norm1_;

@@ -80,6 +80,8 @@ struct TransformerShape {
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
   // Tokens that one attends to, its own included; 0: all before it.
   int64_t window = 0;
+  // Layers without a window, in order.
+  std::vector<uint32_t> whole_layers;
   // The dropout after the embedding and at the end of each branch.
   float dropout = 0;
   // The dropout of attention's probabilities.
@@ -88,6 +90,10 @@ struct TransformerShape {
   float norm_epsilon = 1e-5f;
   ExpertShape experts;
 
+  // Returns the window of a layer.
+  int64_t WindowOf(int64_t layer) const {
+    return std::binary_search(whole_layers.begin(), whole_layers.end(), layer) ? 0 : window;
+  }
   int64_t head_dim() const { return head_columns > 0 ? head_columns : width / heads; }
   // Rows of the embedding and the head, and columns of the logits.
   int64_t vocabulary_rows() const { return std::max(vocabulary, padded_vocabulary); }
