@@ -202,7 +202,7 @@ TEST(LanguageModelToolsTest, GenerateSaysWhatIsWrongWithAModel) {
   EXPECT_THAT(refused("./none --prompt a"), HasSubstr("there is no file or folder ./none"));
   EXPECT_THAT(refused(text + " --prompt a"), HasSubstr("is no safetensors file"));
   EXPECT_THAT(refused(folder + " --prompt a"), HasSubstr("has no config.json"));
-  EXPECT_THAT(refused(text), HasSubstr("--prompt is required"));
+  EXPECT_THAT(refused(text), HasSubstr("there is no --prompt"));
   EXPECT_THAT(refused(text + " --prompt a --top-p 2"), HasSubstr("top-p is 2"));
   EXPECT_THAT(refused(text + " --prompt a --temperature -1"), HasSubstr("temperature is -1"));
   const std::string model = "worker/generate/testdata/llama";
