@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/invalid.h"
 #include "common/job/job_road.h"
+#include "common/job/served_ranks_validator.h"
 #include "common/mesh/job_mesh.h"
 #include "proto/job.pb.h"
 
@@ -161,11 +162,7 @@ absl::Status ValidateExpertRanks(const v1::JobSpec& spec) {
   if (const uint32_t experts = spec.model().transformer().moe().experts(); experts % ranks != 0) {
     return refused(absl::StrCat("it must divide the ", experts, " experts"));
   }
-  if (!TrainsByAllReduce(spec)) {
-    return refused(
-        "but on parameter servers every worker computes all experts: leave it out, or set "
-        "update.dense ALL_REDUCE");
-  }
+  MUSTER_RETURN_IF_ERROR(ValidateServedRanks(spec, "parallelism.expert", ranks));
   if (spec.compute().device() == v1::ComputeSpec::CUDA) {
     return refused("but on GPUs every worker computes all experts: leave it out");
   }

@@ -139,8 +139,8 @@ TEST(ExpertValidatorTest, ExpertRanks) {
   } cases[] = {
       {"model { transformer { moe { experts: 5 } } }", "divide the 5 experts"},
       {"model { mlp { hidden: 4 } }", "no experts"},
-      {"update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER }",
-       "set update.dense ALL_REDUCE"},
+      {"update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER staleness_bound: 1 }",
+       "update.staleness_bound 0"},
       {"compute { device: CUDA }", "on GPUs"},
       {"parallelism { pipeline: 2 pipeline_schedule: ZERO_BUBBLE }", "another"},
       {"min_workers: 2", "some of the experts"},

@@ -93,6 +93,9 @@ inline constexpr Axes kPartAxes = Axis::kPipeline | Axis::kTensor;
 inline constexpr Axes kShareAxes = kModelAxes | kExpertAxes;
 // Ranks that differ along these divide parameters and optimizer state, if no servers hold them.
 inline constexpr Axes kStateAxes = kPartAxes | kHolderAxes;
+// Ranks that differ along these use other parameters, of those that servers hold. They divide the
+// model among them (ServedTensors).
+inline constexpr Axes kServedAxes = kPartAxes | kExpertAxes;
 
 // The ranks of a job as a box with these axes. With 2 shards and 3 tensor ranks, rank 4 is at (1,
 // 1) of these: its tensor group is {3, 4, 5}, its shard group {1, 4}. Immutable, so thread-safe.

@@ -85,7 +85,8 @@ class DenseLayout {
     bool weight_decay = true;
     // TensorSpec::sign_rate of its tensors.
     float sign_rate = 0;
-    // True if lower tensor ranks or the stage of the tensor's unit have its elements, too.
+    // True if lower tensor ranks or the stage of the tensor's unit have its elements, too, so that
+    // the rank does not push it.
     bool repeated = false;
     uint32_t partition = 0;
     // Position among its partition's blocks, which are in order of `begin`.

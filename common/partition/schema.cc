@@ -317,9 +317,9 @@ DenseLayout::Options LayoutOptions(const v1::UpdateSpec& update) {
 
 absl::Status ValidateSchema(const v1::TablesSchema& schema) {
   MUSTER_RETURN_IF_ERROR(CheckTables(schema));
-  MUSTER_RETURN_IF_ERROR(
-      InSchema(CheckModelRanks(std::max(1u, schema.tensor_ranks()), std::max(1u, schema.pipeline()),
-                               static_cast<size_t>(schema.tensors_size()))));
+  MUSTER_RETURN_IF_ERROR(InSchema(CheckModelRanks(
+      std::max(1u, schema.tensor_ranks()), std::max(1u, schema.pipeline()),
+      std::max(1u, schema.expert_ranks()), static_cast<size_t>(schema.tensors_size()))));
   MUSTER_RETURN_IF_ERROR(CheckPipeline(schema));
   // Shares are those of tensors whose ties are right.
   if (schema.pipeline() > 1) {
@@ -361,8 +361,11 @@ Tables TablesFromSchema(const v1::TablesSchema& schema) {
 }
 
 Mesh MeshOf(const v1::TablesSchema& schema) {
+  const auto experts = static_cast<int>(std::max(1u, schema.expert_ranks()));
   return Mesh({.pipeline = static_cast<int>(std::max(1u, schema.pipeline())),
-               .tensor = static_cast<int>(std::max(1u, schema.tensor_ranks()))});
+               .replica = experts,
+               .tensor = static_cast<int>(std::max(1u, schema.tensor_ranks())),
+               .expert = experts});
 }
 
 ModelDivision DivisionOf(const v1::TablesSchema& schema, const Mesh& mesh) {
@@ -398,9 +401,10 @@ uint64_t SchemaFingerprint(const v1::TablesSchema& schema) {
   for (v1::TensorSchema& tensor : *known.mutable_tensors()) {
     // Each pull names its own type.
     tensor.clear_compute();
-    if (schema.tensor_ranks() <= 1) tensor.clear_placement();
+    if (schema.tensor_ranks() <= 1 && schema.expert_ranks() <= 1) tensor.clear_placement();
   }
   if (schema.tensor_ranks() <= 1) known.clear_tensor_ranks();
+  if (schema.expert_ranks() <= 1) known.clear_expert_ranks();
   if (schema.pipeline() <= 1) known.clear_pipeline();
   known.clear_tokenizer();
   std::string bytes;

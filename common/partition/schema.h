@@ -40,8 +40,8 @@ absl::Status ValidateSchema(const v1::TablesSchema& schema);
 // Returns the tables of a schema. REQUIRES: ValidateSchema(schema).ok().
 Tables TablesFromSchema(const v1::TablesSchema& schema);
 
-// Returns the mesh of the ranks that divide a model on servers, along kPartAxes. REQUIRES: as
-// above.
+// Returns the mesh of the ranks that divide a model on servers, along kServedAxes: expert ranks are
+// replicas there. REQUIRES: as above.
 Mesh MeshOf(const v1::TablesSchema& schema);
 
 // Returns how ranks of this mesh divide the dense tensors. REQUIRES: as above, and the mesh has as
@@ -63,8 +63,8 @@ absl::StatusOr<DenseLayout> LayoutOfTensors(const v1::TablesSchema& schema,
                                             absl::Span<const TensorSpec> tensors);
 
 // Returns equal values for equal schemas, whoever wrote them. Any field that the schema knows
-// counts, except workers' compute types, the tokenizer and, without tensor ranks, placements: no
-// stored value depends on these.
+// counts, except workers' compute types, the tokenizer and, without tensor and expert ranks,
+// placements: no stored value depends on these.
 uint64_t SchemaFingerprint(const v1::TablesSchema& schema);
 
 }  // namespace muster

@@ -128,6 +128,11 @@ TEST(SchemaTest, PlacementsComeThroughBothWays) {
   SetTables(tables.tensors, tables.sparse, schema);
   EXPECT_EQ(ValidateSchema(schema), absl::OkStatus());
   EXPECT_EQ(SchemaFingerprint(schema), fingerprint);
+  schema.set_expert_ranks(1);
+  EXPECT_EQ(SchemaFingerprint(schema), fingerprint);
+  schema.set_expert_ranks(2);
+  EXPECT_NE(SchemaFingerprint(schema), fingerprint);
+  EXPECT_EQ(ServedFromSchema(schema)->ranks(), 2);
   const Tables back = TablesFromSchema(schema);
   EXPECT_EQ(back.tensors[0].placement.kind, Placement::Kind::kShard);
   ASSERT_EQ(back.tensors[0].placement.sections.size(), 2u);

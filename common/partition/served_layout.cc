@@ -1,6 +1,7 @@
 #include "common/partition/served_layout.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -18,13 +19,13 @@ constexpr uint64_t kMostShares = uint64_t{1} << 20;
 constexpr uint64_t kWholeTensors = uint64_t{1} << 42;
 
 // Appends the blocks of a rank's layout that it owns, with their parts. The rank's first share is
-// number `first_tensor`.
-void AppendOwned(const DenseLayout& layout, int first_tensor, std::vector<DenseLayout::Part>& parts,
-                 std::vector<DenseLayout::Block>& blocks) {
+// number `first_tensor`; what is not of experts belongs to the first expert rank.
+void AppendOwned(const DenseLayout& layout, int expert_rank, int first_tensor,
+                 std::vector<DenseLayout::Part>& parts, std::vector<DenseLayout::Block>& blocks) {
   constexpr uint32_t kNone = ~uint32_t{0};
   uint32_t last_part = kNone;
   for (DenseLayout::Block block : layout.blocks()) {
-    if (block.repeated) continue;
+    if (block.repeated || (expert_rank > 0 && !layout.parts()[block.part].experts)) continue;
     const uint64_t begin = blocks.empty() ? 0 : blocks.back().end;
     if (block.part != last_part) {
       last_part = block.part;
@@ -46,6 +47,9 @@ bool Has(const ServedTensors& served, int rank, const DenseLayout::Block& block)
   const size_t n = served.tensors.size() / served.ranks();
   const MeshPosition owner(served.mesh, static_cast<int>(OwnerOf(block, n)));
   const MeshPosition other = owner.Of(rank);
+  if (served.layout.parts()[block.part].experts && owner.at(kExpertAxes) != other.at(kExpertAxes)) {
+    return false;
+  }
   const DenseLayout::Piece& piece = block.pieces[0];
   const TensorSpec& tensor = served.tensors[piece.tensor];
   if (owner.at(Axis::kPipeline) != other.at(Axis::kPipeline)) {
@@ -65,25 +69,28 @@ bool Has(const ServedTensors& served, int rank, const DenseLayout::Block& block)
 
 }  // namespace
 
-absl::Status CheckModelRanks(uint64_t tensor_ranks, uint64_t stages, size_t tensors) {
+absl::Status CheckModelRanks(uint64_t tensor_ranks, uint64_t stages, uint64_t expert_ranks,
+                             size_t tensors) {
   const auto possible = [](uint64_t ranks) { return ranks >= 1 && ranks <= kMostModelRanks; };
-  const uint64_t ranks = tensor_ranks * stages;
-  if (possible(tensor_ranks) && possible(stages) && possible(ranks) &&
+  const uint64_t ranks = tensor_ranks * stages * expert_ranks;
+  if (possible(tensor_ranks) && possible(stages) && possible(expert_ranks) && possible(ranks) &&
       tensors * ranks <= kMostShares) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(tensor_ranks, " tensor ranks and ", stages, " pipeline stages make ", ranks,
-                   " shares of each of ", tensors, " tensors: servers hold those of 1 to ",
-                   kMostModelRanks, " ranks, and at most ", kMostShares, " in all"));
+  const std::string experts =
+      expert_ranks == 1 ? "" : absl::StrCat(" and ", expert_ranks, " expert ranks");
+  return absl::InvalidArgumentError(absl::StrCat(
+      tensor_ranks, " tensor ranks and ", stages, " pipeline stages", experts, " make ", ranks,
+      " shares of each of ", tensors, " tensors: servers hold those of 1 to ", kMostModelRanks,
+      " ranks, and at most ", kMostShares, " in all"));
 }
 
 absl::StatusOr<ServedTensors> ServeTensors(absl::Span<const TensorSpec> tensors,
                                            const ModelDivision& division,
                                            const DenseLayout::Options& options) {
-  const Mesh& mesh = division.mesh;
-  MUSTER_RETURN_IF_ERROR(
-      CheckModelRanks(mesh.size(Axis::kTensor), mesh.size(Axis::kPipeline), tensors.size()));
+  const Mesh mesh = division.mesh.Only(kServedAxes);
+  MUSTER_RETURN_IF_ERROR(CheckModelRanks(mesh.size(Axis::kTensor), mesh.size(Axis::kPipeline),
+                                         mesh.size(kExpertAxes), tensors.size()));
   const int ranks = mesh.world_size();
   if (ranks == 1) {
     MUSTER_ASSIGN_OR_RETURN(DenseLayout layout, DenseLayout::Create(tensors, options));
@@ -95,7 +102,8 @@ absl::StatusOr<ServedTensors> ServeTensors(absl::Span<const TensorSpec> tensors,
   for (int rank = 0; rank < ranks; ++rank) {
     MUSTER_ASSIGN_OR_RETURN(std::vector<TensorSpec> own, LocalTensors(tensors, division, rank));
     MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, DenseLayout::Create(own, options));
-    AppendOwned(layout, static_cast<int>(shares.size()), parts, blocks);
+    AppendOwned(layout, mesh.Position(rank, kExpertAxes), static_cast<int>(shares.size()), parts,
+                blocks);
     if (blocks.size() > DenseLayout::kMaxBlocks) {
       return absl::InvalidArgumentError(absl::StrCat(
           "block_bytes is ", options.block_bytes, ", which divides the shares of ", ranks,
@@ -109,6 +117,12 @@ absl::StatusOr<ServedTensors> ServeTensors(absl::Span<const TensorSpec> tensors,
       DenseLayout::OfBlocks(std::move(parts), std::move(blocks), options.partitions)};
 }
 
+BlockPushers BlockPushers::Of(const ServedTensors& served, const DenseLayout::Block& block) {
+  const auto owner = static_cast<int>(OwnerOf(block, served.tensors.size() / served.ranks()));
+  const Axes axes = served.layout.parts()[block.part].experts ? kServedAxes : kPartAxes;
+  return {.axes = axes, .position = served.mesh.Position(owner, axes)};
+}
+
 DenseLayout LayoutOfRank(const ServedTensors& served, int rank) {
   if (served.ranks() == 1) return served.layout;
   const size_t n = served.tensors.size() / served.ranks();
@@ -118,7 +132,7 @@ DenseLayout LayoutOfRank(const ServedTensors& served, int rank) {
   std::vector<DenseLayout::Block> blocks;
   for (DenseLayout::Block block : served.layout.blocks()) {
     if (!Has(served, rank, block)) continue;
-    block.repeated = OwnerOf(block, n) != static_cast<uint32_t>(rank);
+    block.repeated = !BlockPushers::Of(served, block).Has(served.mesh, rank);
     // Elements that ranks have in common are at the same place in each one's share.
     for (DenseLayout::Piece& piece : block.pieces) piece.tensor %= static_cast<int>(n);
     const uint64_t elements = block.elements();

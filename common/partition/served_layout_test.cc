@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 constexpr DenseLayout::Options kSmallBlocks = {.block_bytes = 64, .partitions = 3};
 
 // Tensors of all placements in two units, with key-value heads that pairs of four ranks have in
-// common, of two optimizer groups, and a tied tensor.
+// common, of two optimizer groups, with four experts, and a tied tensor.
 std::vector<TensorSpec> Tensors() {
   using Kind = Placement::Kind;
   const Placement by_row = {.kind = Kind::kShard, .dimension = 0, .sections = {{8, 8}}};
@@ -42,6 +42,10 @@ std::vector<TensorSpec> Tensors() {
        .weight_decay = false,
        .placement = {.kind = Kind::kFirst}},
       {.name = "norm2", .shape = {6}, .unit = 1, .weight_decay = false},
+      {.name = "experts",
+       .shape = {8, 6},
+       .unit = 1,
+       .placement = {.kind = Kind::kExperts, .dimension = 0, .sections = {{8, 4}}}},
       {.name = "head", .shape = {8, 6}, .unit = 2, .placement = by_row, .tied_to = "embedding"},
   };
 }
@@ -117,7 +121,7 @@ TEST_P(ServedLayoutTest, RanksHaveTheirSharesInTheServersBlocks) {
       AppendElements(own, block, here);
       AppendElements(served_.tensors, on_servers, there);
       EXPECT_EQ(here, there) << "rank " << rank;
-      EXPECT_EQ(block.repeated, OwnerOf(on_servers, n_) != static_cast<uint32_t>(rank));
+      EXPECT_EQ(block.repeated, !BlockPushers::Of(served_, on_servers).Has(served_.mesh, rank));
       EXPECT_EQ(layout.parts()[block.part].unit, block.unit);
       EXPECT_EQ(block.unit, own[block.pieces[0].tensor].unit);
       uint64_t at = block.begin;
@@ -147,8 +151,39 @@ INSTANTIATE_TEST_SUITE_P(
         ModelDivision{.mesh = Mesh({.pipeline = 2}), .virtual_stage_units = {2, 1}},
         ModelDivision{.mesh = Mesh({.pipeline = 3}), .virtual_stage_units = {1, 1, 1}},
         ModelDivision{.mesh = Mesh({.pipeline = 2, .tensor = 2}), .virtual_stage_units = {1, 2}},
-        ModelDivision{.mesh = Mesh({.pipeline = 3, .tensor = 4}),
-                      .virtual_stage_units = {1, 1, 1}}));
+        ModelDivision{.mesh = Mesh({.pipeline = 3, .tensor = 4}), .virtual_stage_units = {1, 1, 1}},
+        ModelDivision{Mesh({.replica = 2, .expert = 2})},
+        ModelDivision{.mesh = Mesh({.pipeline = 2, .replica = 4, .tensor = 2, .expert = 4}),
+                      .virtual_stage_units = {1, 2}}));
+
+// Of 2 context ranks of 2 data ranks, with 4 expert ranks or 2, which are the context ranks.
+TEST(ServedTensorsTest, ExpertRanksPushTheirExpertsAndEverythingElse) {
+  for (const int experts : {2, 4}) {
+    SCOPED_TRACE(experts);
+    const Mesh job({.replica = 2, .context_copies = 2, .tensor = 2, .expert = experts});
+    const ServedTensors served =
+        ServeTensors(Tensors(), {job.Only(kShareAxes)}, kSmallBlocks).value();
+    EXPECT_EQ(served.ranks(), 2 * experts);
+    uint64_t elements_of_experts = 0;
+    for (const DenseLayout::Block& block : served.layout.blocks()) {
+      const DenseLayout::Part& part = served.layout.parts()[block.part];
+      if (part.experts) elements_of_experts += block.elements();
+      const BlockPushers pushers = BlockPushers::Of(served, block);
+      std::vector<int> slots;
+      for (int slot = 0; slot < job.world_size(); ++slot) {
+        if (!pushers.Has(job, slot)) continue;
+        EXPECT_EQ(job.Position(slot, AxesOfPushers(part)), static_cast<int>(slots.size()));
+        slots.push_back(slot);
+      }
+      EXPECT_EQ(slots.size(), part.experts ? 4 / experts : 4u);
+      EXPECT_EQ(slots.size(), job.size(AxesOfPushers(part)));
+    }
+    EXPECT_EQ(elements_of_experts, 8u * 6);
+    const std::vector<TensorSpec> own =
+        LocalTensors(Tensors(), {served.mesh}, served.mesh.Move(0, kExpertAxes, 1)).value();
+    EXPECT_EQ(own[8].elements(), 8 * 6 / experts);
+  }
+}
 
 TEST(ServedTensorsTest, AStagePullsTheMatrixThatItsHeadIsTiedTo) {
   const ModelDivision division = {.mesh = Mesh({.pipeline = 3}), .virtual_stage_units = {1, 1, 1}};
@@ -183,6 +218,12 @@ TEST(ServedTensorsTest, RefusesWhatCannotBeDivided) {
   const absl::Status uneven = ServeTensors(Tensors(), {Mesh({.tensor = 3})}, kSmallBlocks).status();
   EXPECT_TRUE(absl::IsInvalidArgument(uneven));
   EXPECT_THAT(uneven.message(), HasSubstr("embedding has 8 units"));
+  const absl::Status odd =
+      ServeTensors(Tensors(), {Mesh({.replica = 3, .expert = 3})}, kSmallBlocks).status();
+  EXPECT_THAT(odd.message(), HasSubstr("experts is of 4 experts, which 3 expert ranks cannot"));
+  const absl::Status many_experts =
+      ServeTensors(Tensors(), {Mesh({.replica = 2000, .expert = 2000})}, kSmallBlocks).status();
+  EXPECT_THAT(many_experts.message(), HasSubstr("1 pipeline stages and 2000 expert ranks make"));
   for (const ModelDivision& division : {ModelDivision{Mesh({.tensor = kMostModelRanks + 1})},
                                         ModelDivision{.mesh = Mesh({.pipeline = 129, .tensor = 8}),
                                         .virtual_stage_units = std::vector<int>(129, 1)}}) {

@@ -144,8 +144,7 @@ std::map<std::string, Calls> PlannedCalls(const JobCalls& calls, uint64_t total_
   for (int i = 0; i < batch.micro_batches; ++i) {
     step.examples.push_back(batch.MicroBatch(mesh.Position(slot, kDataAxes), i).size());
   }
-  const RecordedStep recorded =
-      RankCalls::Create(calls, mesh.Position(slot, kModelAxes)).value()->Record(step);
+  const RecordedStep recorded = RankCalls::Create(calls, calls.KindOf(slot)).value()->Record(step);
   std::map<std::string, Calls> groups;
   for (uint64_t clock = 0; clock <= total_steps; ++clock) {
     int slices = 0;
@@ -174,7 +173,7 @@ class RequestObserver final : public StepObserver {
   RequestObserver(const JobCalls& calls, uint64_t total_steps)
       : total_steps_(total_steps), slots_(calls.mesh().world_size()) {
     for (size_t slot = 0; slot < slots_.size(); ++slot) {
-      const int rank = calls.mesh().Position(static_cast<int>(slot), kModelAxes);
+      const int rank = calls.KindOf(static_cast<int>(slot));
       const DenseLayout layout = calls.LayoutOf(rank, calls.TensorsOf(rank).value()).value();
       for (const DenseLayout::Block& block : layout.blocks()) {
         slots_[slot].blocks[{block.partition, block.index_in_partition}] = block;

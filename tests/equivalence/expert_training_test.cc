@@ -137,7 +137,20 @@ INSTANTIATE_TEST_SUITE_P(
         ExpertWay{.tensor = 2, .data = 2, .expert = 2},
         ExpertWay{.tensor = 2, .data = 2, .stage = 1, .sequence = false, .expert = 2},
         ExpertWay{.data = 2, .pipeline = 2, .expert = 2},
-        ExpertWay{.data = 2, .pipeline = 2, .stage = 2, .expert = 2}),
+        ExpertWay{.data = 2, .pipeline = 2, .stage = 2, .expert = 2},
+        ExpertWay{.data = 4, .by_all_reduce = false, .expert = 2},
+        ExpertWay{.data = 2, .stage = 3, .by_all_reduce = false, .expert = 2},
+        ExpertWay{.context = 4, .by_all_reduce = false, .expert = 2},
+        ExpertWay{.data = 2, .context = 2, .stage = 3, .by_all_reduce = false, .expert = 4},
+        ExpertWay{.tensor = 2, .data = 2, .by_all_reduce = false, .expert = 2},
+        ExpertWay{.data = 2, .pipeline = 2, .by_all_reduce = false, .expert = 2},
+        ExpertWay{.tensor = 2,
+                  .context = 2,
+                  .pipeline = 2,
+                  .stage = 3,
+                  .by_all_reduce = false,
+                  .sequence = false,
+                  .expert = 2}),
     NameOfExpertWay);
 
 // All ranks together count what one process counts.

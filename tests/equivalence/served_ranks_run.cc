@@ -62,6 +62,7 @@ TaskEnd TrainInRounds(uint32_t slot, ServedGroup& group, const absl::optional<De
                            {dying,
                             {.tensor_group = group.tensor_group(),
                              .context_group = group.context_group(),
+                             .expert_group = group.expert_group(),
                              .stages = group.stage_group()}},
                            coordinator);
       if (dying.died()) {

@@ -48,6 +48,8 @@ constexpr Way kWays[] = {
     {.tensor = 2, .data = 4, .stage = 2, .expert = 2},
     {.data = 4, .stage = 3, .shard = 2, .expert = 4},
     {.data = 2, .stage = 1, .context = 2, .expert = 2},
+    {.on_servers = true, .tensor = 2, .data = 2, .expert = 2},
+    {.on_servers = true, .data = 2, .stage = 3, .context = 2, .expert = 4},
 };
 
 std::vector<Way> WaysOf(const v1::JobSpec& spec) {

@@ -19,6 +19,9 @@ v1::TablesSchema MakeTablesSchema(const ModelDescription& model, const v1::JobSp
   if (!TrainsByAllReduce(spec) && SizeAlong(Axis::kTensor, spec) > 1) {
     schema.set_tensor_ranks(SizeAlong(Axis::kTensor, spec));
   }
+  if (!TrainsByAllReduce(spec) && SizeAlong(kExpertAxes, spec) > 1) {
+    schema.set_expert_ranks(SizeAlong(kExpertAxes, spec));
+  }
   schema.set_partitions(layout.partitions);
   schema.set_block_bytes(layout.block_bytes);
   *schema.mutable_optimizer() = spec.optimizer();

@@ -36,6 +36,7 @@ JobCalls::JobCalls(const v1::TablesSchema& schema, const v1::JobSpec& spec, Call
       division_(DivisionOf(schema, mesh_)),
       tensors_(TablesFromSchema(schema).tensors) {
   schema_.set_tensor_ranks(mesh_.size(Axis::kTensor));
+  schema_.set_expert_ranks(mesh_.size(kExpertAxes));
   // The embedding, the blocks and the head.
   units_ = spec.model().has_transformer()
                ? static_cast<int>(SizeOfTransformer(spec.model().transformer(), {}).layers) + 2

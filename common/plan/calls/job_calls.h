@@ -31,7 +31,7 @@ namespace muster {
 enum class CallRoad { kServers, kAllReduce };
 
 // A job's ranks, from which the calls of each kind of rank are recorded (RankCalls). Ranks are
-// named by their position along kModelAxes. Immutable.
+// named by their kind, their position along kind_axes(). Immutable.
 class JobCalls {
  public:
   // `schema` has the tables of the job, whose road may be another than its own. InvalidArgument:
@@ -48,8 +48,12 @@ class JobCalls {
   bool has_rows() const { return schema_.sparse_size() > 0; }
   const Mesh& mesh() const { return mesh_; }
   const ModelDivision& division() const { return division_; }
-  // Returns the mesh of the kinds of ranks: along kModelAxes.
-  Mesh kinds() const { return mesh_.Only(kModelAxes); }
+  // Returns the axes along which ranks' calls may differ. On servers experts lie in other blocks
+  // than other ranks'.
+  Axes kind_axes() const { return served() ? kShareAxes : kModelAxes; }
+  int KindOf(int rank) const { return mesh_.Position(rank, kind_axes()); }
+  // Returns the mesh of the kinds of ranks.
+  Mesh kinds() const { return mesh_.Only(kind_axes()); }
   // Returns the stage of the job's steps.
   ModelStage Stage(int stage) const;
 
@@ -64,7 +68,7 @@ class JobCalls {
 
  private:
   // Returns the position of a rank among those that divide the model on servers.
-  int PartOf(int rank) const { return kinds().Position(rank, kPartAxes); }
+  int PartOf(int rank) const { return kinds().Position(rank, kServedAxes); }
 
   JobCalls(const v1::TablesSchema& schema, const v1::JobSpec& spec, CallRoad road);
 

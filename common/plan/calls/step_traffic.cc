@@ -141,7 +141,7 @@ absl::StatusOr<PredictedTraffic> PredictSlots(const v1::TablesSchema& schema,
   PredictedTraffic predicted;
   const Mesh& mesh = job.mesh();
   for (int slot = 0; slot < mesh.world_size(); ++slot) {
-    const RankTraffic& rank = ranks[mesh.Position(slot, kModelAxes)];
+    const RankTraffic& rank = ranks[job.KindOf(slot)];
     const Share share =
         ShareOf(spec.batch_size(), mesh.Position(slot, kDataAxes), mesh.size(kDataAxes));
     std::vector<double> pulls;

@@ -66,9 +66,10 @@ std::vector<MemoryPart> PlanGroups(const v1::JobSpec& spec, const ModelSize& mod
   for (const int size : SharedGradientGroups(spec, model)) {
     add({.around = static_cast<uint64_t>(size) - 1});
   }
-  // On servers a data rank has a group of all its ranks, if none of these has them all.
-  const int of_layers = std::max(mesh.size(Axis::kTensor), mesh.size(kContext));
-  if (!TrainsByAllReduce(spec) && mesh.size(kModelAxes) > of_layers) add(along(kModelAxes));
+  // On servers ranks that compute together have a group, if none of these has them all.
+  const int of_layers =
+      std::max({mesh.size(Axis::kTensor), mesh.size(kContext), mesh.size(kExpertAxes)});
+  if (!TrainsByAllReduce(spec) && mesh.size(kShareAxes) > of_layers) add(along(kShareAxes));
   return {{.name = "groups of ranks", .bytes = groups * kGroupBytes},
           {.name = "rings to other ranks, if on one machine", .bytes = own_halves * kPairBytes / 2},
           {.name = "rings that other ranks have made, if on one machine",

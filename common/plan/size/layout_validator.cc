@@ -52,12 +52,15 @@ absl::StatusOr<std::vector<TensorSpec>> FirstShares(const v1::JobSpec& spec,
 // Checks that servers can hold the shares of all ranks that divide the model (CheckModelRanks).
 absl::Status ValidateServedRanks(const v1::JobSpec& spec, const ModelSize& model) {
   if (TrainsByAllReduce(spec)) return absl::OkStatus();
-  const absl::Status status = CheckModelRanks(
-      SizeAlong(Axis::kTensor, spec), SizeAlong(Axis::kPipeline, spec), model.tensors.size());
+  const absl::Status status =
+      CheckModelRanks(SizeAlong(Axis::kTensor, spec), SizeAlong(Axis::kPipeline, spec),
+                      SizeAlong(kExpertAxes, spec), model.tensors.size());
   if (status.ok()) return status;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "update.dense is PARAMETER_SERVER, but ", status.message(),
-      ": lower parallelism.tensor or parallelism.pipeline, or take update.dense ALL_REDUCE"));
+  return absl::InvalidArgumentError(absl::StrCat("update.dense is PARAMETER_SERVER, but ",
+                                                 status.message(),
+                                                 ": lower parallelism.tensor, parallelism.pipeline "
+                                                 "or parallelism.expert, or take update.dense "
+                                                 "ALL_REDUCE"));
 }
 
 // Returns the most blocks into which the job's tensors are divided.

@@ -82,9 +82,10 @@ Payload DenseTable::Pull(uint32_t first, uint32_t count, Version version) {
   return Payload(std::move(spans), std::move(versions));
 }
 
-bool DenseTable::HasRoomFor(const Payload& gradient, Keeping keeping) const {
+bool DenseTable::HasRoomFor(uint32_t block, const Payload& gradient, Keeping keeping) const {
   if (keeping == Keeping::kImpossible) return false;
-  return tables_->pushers() == 1 || kept_bytes_ + gradient.size() <= kKeptGradientBytes;
+  return tables_->pushers(layout(block)) == 1 ||
+         kept_bytes_ + gradient.size() <= kKeptGradientBytes;
 }
 
 void DenseTable::Add(uint32_t block, const Payload& gradient, Keeping keeping) {
@@ -96,7 +97,7 @@ void DenseTable::Add(uint32_t block, const Payload& gradient, Keeping keeping) {
       sum.kept.push_back({gradient});
       return;
     }
-    if (sum.kept.empty() && HasRoomFor(gradient, keeping)) {
+    if (sum.kept.empty() && HasRoomFor(block, gradient, keeping)) {
       sum.kept.push_back({gradient, gradient.size()});
       kept_bytes_ += gradient.size();
       return;
@@ -168,7 +169,7 @@ void DenseTable::AddInTurn(uint32_t block, uint32_t pusher, Payload gradient, Ke
   if (pusher != sum.next_rank) {
     if (keeping == Keeping::kFree) {
       sum.early.emplace(pusher, Contribution{std::move(gradient), 0, keeping});
-    } else if (HasRoomFor(gradient, keeping)) {
+    } else if (HasRoomFor(block, gradient, keeping)) {
       kept_bytes_ += gradient.size();
       sum.early.emplace(pusher, Contribution{gradient, gradient.size(), keeping});
     } else {

@@ -47,6 +47,7 @@ class DenseTable {
              std::shared_ptr<BufferPool> pool);
 
   uint32_t size() const { return blocks_.size(); }
+  const DenseLayout::Block& layout(uint32_t block) const { return *blocks_[block].layout; }
   // Bytes of the weights of blocks [first, first + count). REQUIRES: they exist.
   uint64_t PayloadBytes(uint32_t first, uint32_t count) const {
     return (offsets_[first + count] - offsets_[first]) * sizeof(float);
@@ -139,8 +140,8 @@ class DenseTable {
   // Adds contributions that came early: those whose turn it is, or all.
   enum class Turn { kOwn, kAny };
   void AddEarly(uint32_t block, Turn turn);
-  // Returns whether a contribution that is not free to keep can be kept as it came.
-  bool HasRoomFor(const Payload& gradient, Keeping keeping) const;
+  // Returns whether a contribution to a block that is not free to keep can be kept as it came.
+  bool HasRoomFor(uint32_t block, const Payload& gradient, Keeping keeping) const;
   // Returns the sum; empty when nothing was added.
   absl::Span<const float> Values(uint32_t block, Sum& sum);
   void Settle(uint32_t block);

@@ -24,19 +24,37 @@ uint32_t ContextRanks(const v1::OpenTablesRequest& request) {
 // Returns the mesh of the slots. REQUIRES: ValidateSlots.
 Mesh MeshOfSlots(const v1::OpenTablesRequest& request) {
   const Mesh parts = MeshOf(request.schema());
-  const uint32_t context = ContextRanks(request);
-  const uint32_t data = request.slots() / (parts.world_size() * context);
-  return parts.WithCopies(static_cast<int>(data), static_cast<int>(context));
+  const auto context = static_cast<int>(ContextRanks(request));
+  const int data = static_cast<int>(request.slots()) / (parts.size(kPartAxes) * context);
+  return Mesh({.pipeline = parts.size(Axis::kPipeline),
+               .replica = data,
+               .context_copies = context,
+               .tensor = parts.size(Axis::kTensor),
+               .expert = parts.size(kExpertAxes)});
 }
 
-// Checks that the slots are whole data ranks. REQUIRES: ValidateSchema.
+// Checks that the slots are whole data ranks, of which some share out experts. REQUIRES:
+// ValidateSchema.
 absl::Status ValidateSlots(const v1::OpenTablesRequest& request) {
-  const uint64_t ranks = uint64_t{ContextRanks(request)} * MeshOf(request.schema()).world_size();
-  if (request.slots() % ranks == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("slots is ", request.slots(), ", which ", ranks,
-                   ", schema.pipeline times context_ranks times schema.tensor_ranks, does not "
-                   "divide: each data rank has that many slots"));
+  const uint64_t context = ContextRanks(request);
+  const Mesh parts = MeshOf(request.schema());
+  const uint64_t ranks = context * parts.size(kPartAxes);
+  if (request.slots() % ranks != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("slots is ", request.slots(), ", which ", ranks,
+                     ", schema.pipeline times context_ranks times schema.tensor_ranks, does not "
+                     "divide: each data rank has that many slots"));
+  }
+  const uint64_t experts = parts.size(kExpertAxes);
+  const uint64_t data = request.slots() / ranks;
+  const bool within = context % experts == 0;
+  if (within || (experts % context == 0 && data % (experts / context) == 0)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "schema.expert_ranks is ", experts, ", but there are ", data, " data ranks of ", context,
+      " context_ranks: it must divide context_ranks, or be a multiple of it "
+      "that divides all of them"));
 }
 
 absl::Status ValidateUpdate(const v1::OpenTablesRequest& request) {
@@ -58,10 +76,11 @@ absl::Status ValidateUpdate(const v1::OpenTablesRequest& request) {
         ", but the gradients of single micro-batches need staleness_bound 0: with another bound, "
         "each push changes the parameters"));
   }
-  if (!synchronous && MeshOfSlots(request).size(kModelAxes) > 1) {
+  if (!synchronous && MeshOfSlots(request).size(kShareAxes) > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "schema.tensor_ranks is ", request.schema().tensor_ranks(), ", schema.pipeline ",
-        request.schema().pipeline(), " and context_ranks ", request.context_ranks(),
+        request.schema().pipeline(), ", schema.expert_ranks ", request.schema().expert_ranks(),
+        " and context_ranks ", request.context_ranks(),
         ", but ranks that compute one model need staleness_bound 0: with another bound, they read "
         "different versions of the parameters"));
   }
@@ -118,11 +137,22 @@ uint64_t RequestFingerprint(const v1::OpenTablesRequest& request) {
   return Fingerprint(text, SchemaFingerprint(request.schema()));
 }
 
+// Returns which ranks push each block, if there are several.
+std::vector<BlockPushers> PushersOfBlocks(const ServedTensors& dense) {
+  std::vector<BlockPushers> pushers;
+  if (dense.ranks() == 1) return pushers;
+  for (const DenseLayout::Block& block : dense.layout.blocks()) {
+    pushers.push_back(BlockPushers::Of(dense, block));
+  }
+  return pushers;
+}
+
 }  // namespace
 
 JobTables::JobTables(const v1::OpenTablesRequest& request, ServedTensors dense)
     : request_(std::make_unique<v1::OpenTablesRequest>(request)),
       fingerprint_(RequestFingerprint(request)),
+      pushers_(PushersOfBlocks(dense)),
       tables_{std::move(dense.tensors), TablesFromSchema(request.schema()).sparse},
       layout_(std::move(dense.layout)),
       mesh_(MeshOfSlots(request)) {}
@@ -152,14 +182,11 @@ absl::StatusOr<std::shared_ptr<const JobTables>> JobTables::Create(
 const std::string& JobTables::job_id() const { return request_->job_id(); }
 uint64_t JobTables::generation() const { return request_->generation(); }
 uint32_t JobTables::slots() const { return request_->slots(); }
-std::vector<uint32_t> JobTables::OwnersOf(uint32_t partition) const {
-  std::vector<uint32_t> owners;
-  const int ranks = mesh_.size(kPartAxes);
-  if (ranks == 1) return owners;
-  for (const uint32_t id : layout_.partition_blocks(partition)) {
-    owners.push_back(OwnerOf(layout_.blocks()[id], tables_.tensors.size() / ranks));
-  }
-  return owners;
+std::vector<BlockPushers> JobTables::PushersOf(uint32_t partition) const {
+  std::vector<BlockPushers> pushers;
+  if (pushers_.empty()) return pushers;
+  for (const uint32_t id : layout_.partition_blocks(partition)) pushers.push_back(pushers_[id]);
+  return pushers;
 }
 uint64_t JobTables::seed() const { return request_->schema().seed(); }
 bool JobTables::pushes_micro_batches() const { return request_->pushed_micro_batches() > 0; }
@@ -196,13 +223,14 @@ OptimizerStep JobTables::StepAt(uint64_t clock, double scale) const {
 uint64_t JobTables::PredictedDenseBytes(uint32_t partition) const {
   uint64_t bytes = 0;
   for (uint32_t id : layout_.partition_blocks(partition)) {
-    const uint64_t elements = layout_.blocks()[id].elements();
+    const DenseLayout::Block& block = layout_.blocks()[id];
+    const uint64_t elements = block.elements();
     // Counts weights; under BSP also sums; previous weights, if they are kept; in slot order also,
     // for each pusher but one, a gradient that waits for its turn or its other
     // micro-batches.
     uint64_t arrays = policy_.synchronous() ? 2 : 1;
     if (keeps_previous()) ++arrays;
-    if (order_ == SummationOrder::kSlot) arrays += pushers() - 1;
+    if (order_ == SummationOrder::kSlot) arrays += pushers(block) - 1;
     bytes += (arrays * elements + dense_optimizer_->state_floats(elements)) * sizeof(float);
   }
   return bytes;

@@ -44,18 +44,23 @@ class JobTables {
   const std::string& job_id() const;
   uint64_t generation() const;
   uint32_t slots() const;
-  // Returns the mesh of the slots. Each rank that divides the model pushes the blocks that it owns
-  // (ServedTensors).
+  // Returns the mesh of the slots. Each rank that divides the model pushes some of the blocks
+  // (BlockPushers).
   const Mesh& mesh() const { return mesh_; }
-  uint32_t RankOf(uint32_t slot) const { return mesh_.Position(static_cast<int>(slot), kPartAxes); }
-  // Return a slot's position among the slots that push the same blocks, each its own part of the
-  // gradient, and the number of these: one for each context rank of each data rank.
-  uint32_t PusherOf(uint32_t slot) const {
-    return mesh_.Position(static_cast<int>(slot), kGradientAxes);
+  // Return a slot's position among the slots that push a block, each its own part of the gradient,
+  // and the number of these: one for each context rank of each data rank, and of blocks of experts
+  // one for each of these that has the experts.
+  uint32_t PusherOf(uint32_t slot, const DenseLayout::Block& block) const {
+    return mesh_.Position(static_cast<int>(slot), AxesOf(block));
   }
-  uint32_t pushers() const { return mesh_.size(kGradientAxes); }
-  // Returns the ranks that own the partition's blocks, in order; none if there is one rank.
-  std::vector<uint32_t> OwnersOf(uint32_t partition) const;
+  uint32_t pushers(const DenseLayout::Block& block) const { return mesh_.size(AxesOf(block)); }
+  // Returns whether the examples of a block's gradient are those of all slots, of which only some
+  // push it: tokens of others came to these (a block of experts that expert ranks share out).
+  bool has_others_examples(const DenseLayout::Block& block) const {
+    return layout_.parts()[block.part].experts;
+  }
+  // Returns which ranks push the partition's blocks, in order; none if there is one rank.
+  std::vector<BlockPushers> PushersOf(uint32_t partition) const;
   uint32_t partitions() const { return layout_.partitions(); }
   // Returns the fingerprint of all that must be equal for two requests to mean the same tables.
   uint64_t fingerprint() const { return fingerprint_; }
@@ -77,7 +82,7 @@ class JobTables {
   // They are kept in slot order, and where slots must read one version: if they pull again for
   // backward, or if several compute the model together.
   bool keeps_previous() const {
-    return order_ == SummationOrder::kSlot || pushes_micro_batches() || mesh_.size(kModelAxes) > 1;
+    return order_ == SummationOrder::kSlot || pushes_micro_batches() || mesh_.size(kShareAxes) > 1;
   }
   // Returns how often a slot pushes each dense block in a clock.
   uint32_t pushes_of_block() const;
@@ -102,8 +107,14 @@ class JobTables {
  private:
   JobTables(const v1::OpenTablesRequest& request, ServedTensors dense);
 
+  Axes AxesOf(const DenseLayout::Block& block) const {
+    return AxesOfPushers(layout_.parts()[block.part]);
+  }
+
   std::unique_ptr<const v1::OpenTablesRequest> request_;
   uint64_t fingerprint_ = 0;
+  // By block of the layout; empty if there is one rank.
+  std::vector<BlockPushers> pushers_;
   Tables tables_;
   DenseLayout layout_;
   const Mesh mesh_;

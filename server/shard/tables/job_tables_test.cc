@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
 #include "server/shard/calls/test_exchange.h"
 
 namespace muster {
@@ -57,6 +60,17 @@ TEST(JobTablesTest, NamesTheFieldThatIsWrong) {
   request.set_context_ranks(3);
   request.mutable_update()->set_staleness_bound(1);
   EXPECT_THAT(Refusal(request), HasSubstr("context_ranks 3"));
+  for (const auto& [slots, context, experts] :
+       {std::tuple(6u, 2u, 3u), {6u, 3u, 2u}, {6u, 1u, 4u}, {8u, 2u, 16u}}) {
+    request = TestOpenRequest(slots);
+    request.set_context_ranks(context);
+    request.mutable_schema()->set_expert_ranks(experts);
+    EXPECT_THAT(Refusal(request), HasSubstr(absl::StrCat("expert_ranks is ", experts, ", but")));
+  }
+  request = TestOpenRequest(4);
+  request.mutable_schema()->set_expert_ranks(2);
+  request.mutable_update()->set_staleness_bound(1);
+  EXPECT_THAT(Refusal(request), HasSubstr("schema.expert_ranks 2"));
   request = TestOpenRequest(2);
   request.add_partitions()->set_partition(0);
   EXPECT_THAT(Refusal(request), HasSubstr("partition 0 twice"));
@@ -99,6 +113,22 @@ TEST(JobTablesTest, PredictsTheDenseBytesOfContextRanks) {
   EXPECT_EQ((*JobTables::Create(request))->PredictedDenseBytes(0), 6 * 32u);
 }
 
+// Of experts, fewer slots' gradients wait.
+TEST(JobTablesTest, PredictsTheDenseBytesOfExpertRanks) {
+  v1::OpenTablesRequest request = TestOpenRequest(4);
+  v1::TablesSchema& schema = *request.mutable_schema();
+  schema.set_expert_ranks(2);
+  EXPECT_EQ((*JobTables::Create(request))->PredictedDenseBytes(0), 3 * 32u);
+  request.mutable_update()->set_deterministic(true);
+  EXPECT_EQ((*JobTables::Create(request))->PredictedDenseBytes(0), 6 * 32u);
+  v1::TensorPlacement& placement = *schema.mutable_tensors(0)->mutable_placement();
+  placement.set_kind(v1::TensorPlacement::EXPERTS);
+  v1::TensorPlacement::Section& section = *placement.add_sections();
+  section.set_extent(8);
+  section.set_units(4);
+  EXPECT_EQ((*JobTables::Create(request))->PredictedDenseBytes(0), 4 * 32u);
+}
+
 TEST(JobTablesTest, TheFingerprintCoversWhatMustBeEqual) {
   const v1::OpenTablesRequest request = TestOpenRequest(2);
   const uint64_t fingerprint = (*JobTables::Create(request))->fingerprint();
@@ -115,6 +145,11 @@ TEST(JobTablesTest, TheFingerprintCoversWhatMustBeEqual) {
   other.set_context_ranks(1);
   EXPECT_EQ((*JobTables::Create(other))->fingerprint(), fingerprint);
   other.set_context_ranks(2);
+  EXPECT_NE((*JobTables::Create(other))->fingerprint(), fingerprint);
+  other = request;
+  other.mutable_schema()->set_expert_ranks(1);
+  EXPECT_EQ((*JobTables::Create(other))->fingerprint(), fingerprint);
+  other.mutable_schema()->set_expert_ranks(2);
   EXPECT_NE((*JobTables::Create(other))->fingerprint(), fingerprint);
   other = request;
   other.mutable_schema()->set_seed(8);

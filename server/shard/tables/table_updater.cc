@@ -66,7 +66,8 @@ void TableUpdater::PushDense(const AdmittedCall& call) {
                                              bytes(block, 1)),
                      type, pool_);
     if (synchronous) {
-      dense.Accumulate(block, job_.PusherOf(request.slot()), std::move(gradient), keeping);
+      const uint32_t pusher = job_.PusherOf(request.slot(), dense.layout(block));
+      dense.Accumulate(block, pusher, std::move(gradient), keeping);
     } else {
       dense.Update(block, gradient, step, call.lsn);
     }
@@ -97,8 +98,10 @@ absl::Status TableUpdater::PushSparse(const AdmittedCall& call, uint64_t complet
 }
 
 uint64_t TableUpdater::ExamplesOf(uint32_t block, uint64_t closed) const {
+  const DenseLayout::Block& layout = tables_.dense.layout(block);
+  if (job_.has_others_examples(layout)) return closed;
   // Slots without dense gradients (`no_dense`) count by their closes alone.
-  const uint64_t all = uint64_t{job_.pushers()} * job_.pushes_of_block();
+  const uint64_t all = uint64_t{job_.pushers(layout)} * job_.pushes_of_block();
   return pushed_[block].pushes == all ? pushed_[block].examples : closed;
 }
 

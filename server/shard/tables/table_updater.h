@@ -23,9 +23,10 @@ namespace muster {
 // are absent has examples, and adds nothing.
 //
 // Under BSP a block's mean is over the examples of the pushes in its sum, not of the closes, if all
-// slots of its rank have pushed it. The two differ when a task dies in the middle of its pushes and
-// its successor has no finite gradient of the same step (f16): the slot then closes with no
-// examples, although some blocks have a gradient of it.
+// slots that push it have done so, and have its examples alone (JobTables::has_others_examples; the
+// slots that share out experts repeat a clock together). The two differ when a task dies in the
+// middle of its pushes and its successor has no finite gradient of the same step (f16): the slot
+// then closes with no examples, although some blocks have a gradient of it.
 //
 // With JobTables::keeps_previous() the values before the last clock's step are kept. A slot that is
 // respawned in the middle of its closes repeats a clock which this partition has completed but

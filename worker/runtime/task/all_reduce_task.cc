@@ -65,11 +65,11 @@ auto EnginesOf(const v1::TaskOrder& order, const PreparedJob& job, Group& group)
   return [&order, &job, &group] {
     ModelPeers peers = {.tensor_group = group.tensor_group(),
                         .context_group = group.context_group(),
+                        .expert_group = group.expert_group(),
                         .stages = group.stage_group(),
                         .timeout = StallTimeoutOf(order)};
-    // On servers every worker has all experts, and counts choices for itself.
+    // On servers every data rank counts choices for itself.
     if constexpr (std::is_same_v<Group, ShardedStrategy>) {
-      peers.expert_group = group.expert_group();
       peers.counting_group = group.counting_group();
     }
     return MakeRankEngine(order.spec(), job, group.strategy(), peers);

@@ -14,13 +14,14 @@
 namespace muster {
 namespace {
 
-// Returns the axes of a group of the whole data rank. It has one of its own unless all its ranks
-// are of one tensor group or context group (PlanGroups in common/plan/memory/group_plan.h).
-Axes AxesOfDataRank(const Mesh& mesh) {
-  for (const Axes axes : {Axes(Axis::kTensor), kContext}) {
-    if (mesh.size(axes) == mesh.size(kModelAxes)) return axes;
+// Returns the axes of a group of the ranks that compute together: of a data rank, and of all data
+// ranks that share out experts. They have one of their own unless all are of one tensor, context or
+// expert group (PlanGroups in common/plan/memory/group_plan.h).
+Axes AxesTogether(const Mesh& mesh) {
+  for (const Axes axes : {Axes(Axis::kTensor), kContext, kExpertAxes}) {
+    if (mesh.size(axes) == mesh.size(kShareAxes)) return axes;
   }
-  return kModelAxes;
+  return kShareAxes;
 }
 
 }  // namespace
@@ -38,9 +39,10 @@ absl::Status ServedGroup::Join(std::unique_ptr<Communicator> communicator,
   const int slot = static_cast<int>(order_.slot());
   const MeshPosition share(mesh, slot, kStateAxes);
   MUSTER_ASSIGN_OR_RETURN(const Tables tables, LocalTables(schema_, share));
-  MUSTER_ASSIGN_OR_RETURN(groups_, RankGroups::Create(std::move(communicator), share,
-                                                      tables.tensors, mesh.size(kContext)));
-  if (AxesOfDataRank(mesh) == kModelAxes) MUSTER_RETURN_IF_ERROR(groups_->Make(kModelAxes));
+  MUSTER_ASSIGN_OR_RETURN(groups_,
+                          RankGroups::Create(std::move(communicator), share, tables.tensors,
+                                             mesh.size(Axis::kContextCopy)));
+  if (AxesTogether(mesh) == kShareAxes) MUSTER_RETURN_IF_ERROR(groups_->Make(kShareAxes));
   TensorRanks::Options peers;
   peers.divides_tokens = DividesTokens(order_.spec());
   peers.timeout = options_.timeout;
@@ -53,6 +55,13 @@ absl::Status ServedGroup::Join(std::unique_ptr<Communicator> communicator,
   if (Communicator* const sharing = groups_->Others(kContext); sharing != nullptr) {
     context_group_ =
         std::make_unique<CommunicatorContextGroup>(*sharing, options_.timeout, [this](Work& work) {
+          const BlockedTime blocked(*routing_.clock, exposed_seconds_);
+          return WaitForever(work);
+        });
+  }
+  if (Communicator* const sharing = groups_->Others(kExpertAxes); sharing != nullptr) {
+    expert_group_ =
+        std::make_unique<CommunicatorExpertGroup>(*sharing, options_.timeout, [this](Work& work) {
           const BlockedTime blocked(*routing_.clock, exposed_seconds_);
           return WaitForever(work);
         });
@@ -85,6 +94,7 @@ void ServedGroup::Leave() {
   if (strategy_ != nullptr && strategy_->closed().has_value()) clock_ = strategy_->closed();
   tied_sums_.reset();
   strategy_.reset();
+  expert_group_.reset();
   context_group_.reset();
   tensor_ranks_.reset();
   groups_.reset();
@@ -111,7 +121,7 @@ absl::StatusOr<uint64_t> ServedGroup::Least(absl::string_view what, uint64_t val
   CollectiveCall call = Sum(absl::MakeSpan(&least, 1), options_.timeout, what);
   call.reduction = Reduction::kMin;
   const CollectiveTraffic before = LayerTraffic();
-  MUSTER_RETURN_IF_ERROR(groups_->Group(AxesOfDataRank(groups_->mesh())).Run(call));
+  MUSTER_RETURN_IF_ERROR(groups_->Group(AxesTogether(groups_->mesh())).Run(call));
   Add(Since(before, LayerTraffic()), layers_uncounted_.sent, layers_uncounted_.received);
   return static_cast<uint64_t>(least);
 }
@@ -134,6 +144,7 @@ absl::Status ServedGroup::AwaitLent() {
 
 CollectiveTraffic ServedGroup::LayerTraffic() const {
   CollectiveTraffic sum = groups_->traffic(kContext);
+  Add(groups_->traffic(kExpertAxes), sum.sent, sum.received);
   if (tensor_ranks_ != nullptr) Add(tensor_ranks_->traffic(), sum.sent, sum.received);
   return sum;
 }

@@ -58,7 +58,7 @@ AdmissionChecks::AdmissionChecks(const PartitionTables& tables, BufferPool& pool
                .dense_blocks = tables.dense.size(),
                .sparse_tables = static_cast<uint32_t>(tables.sparse.size()),
                .micro_batches = job_.pushes_of_block(),
-               .owners = job_.OwnersOf(tables.partition)},
+               .pushers = job_.PushersOf(tables.partition)},
               start),
       scaled_(start) {}
 
@@ -176,7 +176,8 @@ absl::Status AdmissionChecks::CheckDensePush(AdmittedCall& call) {
     if (ledger_.Pushes(request.slot(), block)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "block ", block, " is pushed by slots of another rank of the model, not by those of ",
-        job_.RankOf(request.slot()), " of ", job_.mesh().size(kPartAxes)));
+        job_.mesh().Position(static_cast<int>(request.slot()), kServedAxes), " of ",
+        job_.mesh().size(kServedAxes)));
   }
   if (push.micro_batch() >= job_.pushes_of_block()) {
     return absl::InvalidArgumentError(absl::StrCat("micro_batch is ", push.micro_batch(),

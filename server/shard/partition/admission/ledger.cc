@@ -10,9 +10,14 @@
 namespace muster {
 
 Ledger::Ledger(const Shape& shape, uint64_t start)
-    : shape_(shape), pushes_(shape.mesh.size(kPartAxes)), slots_(shape.mesh.world_size()) {
+    : shape_(shape),
+      pushes_(shape.mesh.size(kPartAxes)),
+      expert_pushes_(shape.mesh.size(kServedAxes)),
+      slots_(shape.mesh.world_size()) {
   for (uint32_t block = 0; block < shape.dense_blocks; ++block) {
-    pushes_[shape.owners.empty() ? 0 : shape.owners[block]] += shape.micro_batches;
+    const BlockPushers pushers = shape.pushers.empty() ? BlockPushers() : shape.pushers[block];
+    std::vector<uint64_t>& pushes = pushers.axes == kPartAxes ? pushes_ : expert_pushes_;
+    pushes[pushers.position] += shape.micro_batches;
   }
   for (Slot& slot : slots_) {
     slot.closed = start;
@@ -27,10 +32,12 @@ uint64_t Ledger::PredictedBytes(const Shape& shape) {
   constexpr uint64_t kAllocation = 32;
   const uint64_t block_bytes = uint64_t{shape.dense_blocks} * sizeof(uint32_t);
   const uint64_t chunk_bytes = uint64_t{shape.sparse_tables} * sizeof(std::set<uint32_t>);
-  const auto ranks = static_cast<uint64_t>(shape.mesh.size(kPartAxes));
-  const uint64_t owner_bytes = ranks == 1 ? 0 : block_bytes;
+  const auto parts = static_cast<uint64_t>(shape.mesh.size(kPartAxes));
+  const auto ranks = static_cast<uint64_t>(shape.mesh.size(kServedAxes));
+  const uint64_t pusher_bytes =
+      ranks == 1 ? 0 : uint64_t{shape.dense_blocks} * sizeof(BlockPushers);
   return shape.mesh.world_size() * (sizeof(Slot) + block_bytes + chunk_bytes + 2 * kAllocation) +
-         owner_bytes + ranks * sizeof(uint64_t) + 2 * kAllocation;
+         pusher_bytes + (parts + ranks) * sizeof(uint64_t) + 3 * kAllocation;
 }
 
 void Ledger::Recount() {

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/mesh/mesh.h"
+#include "common/partition/served_layout.h"
 
 namespace muster {
 
@@ -38,12 +39,8 @@ class Ledger {
     uint32_t sparse_tables = 0;
     // Pushes of each dense block that each slot makes in a clock.
     uint32_t micro_batches = 1;
-    // The rank of the model whose slots push each dense block; empty if there is one rank.
-    std::vector<uint32_t> owners;
-
-    uint32_t RankOf(uint32_t slot) const {
-      return static_cast<uint32_t>(mesh.Position(static_cast<int>(slot), kPartAxes));
-    }
+    // The ranks of the model whose slots push each dense block; empty if there is one rank.
+    std::vector<BlockPushers> pushers;
   };
 
   // Begins with all slots having closed `start` clocks.
@@ -68,7 +65,7 @@ class Ledger {
 
   // Returns whether the slot is one of those that push the block.
   bool Pushes(uint32_t slot, uint32_t block) const {
-    return shape_.owners.empty() || shape_.owners[block] == shape_.RankOf(slot);
+    return shape_.pushers.empty() || shape_.pushers[block].Has(shape_.mesh, static_cast<int>(slot));
   }
 
   // Return and note which contributions to the slot's open clock are in. Of a block, the first
@@ -124,11 +121,16 @@ class Ledger {
   void Recount();
 
   // Returns the number of pushes of blocks in a clock of the slot.
-  uint64_t PushesOf(uint32_t slot) const { return pushes_[shape_.RankOf(slot)]; }
+  uint64_t PushesOf(uint32_t slot) const {
+    const auto at = [&](Axes axes) { return shape_.mesh.Position(static_cast<int>(slot), axes); };
+    return pushes_[at(kPartAxes)] + expert_pushes_[at(kServedAxes)];
+  }
 
   const Shape shape_;
-  // The number, by rank, of pushes of blocks in a clock of each of its slots.
+  // The number of pushes in a clock that each slot makes of blocks that are not of experts, by the
+  // slot's position along kPartAxes, and of experts, by that along kServedAxes.
   std::vector<uint64_t> pushes_;
+  std::vector<uint64_t> expert_pushes_;
   std::vector<Slot> slots_;
   uint64_t slowest_ = 0;
 };

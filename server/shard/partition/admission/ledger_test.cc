@@ -32,6 +32,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// Returns what pushes blocks that these positions along kPartAxes own.
+std::vector<BlockPushers> OfParts(const std::vector<int>& positions) {
+  std::vector<BlockPushers> pushers;
+  for (const int position : positions) pushers.push_back({kPartAxes, position});
+  return pushers;
+}
+
 // The server's memory budget knows of them by these numbers alone.
 TEST(LedgerTest, PredictsWhatItAndTheClocksTake) {
   for (const uint32_t blocks : {0u, 1u, 64u, 1000u}) {
@@ -56,7 +63,7 @@ TEST(LedgerTest, ASlotOwesTheBlocksOfItsTensorRank) {
   const Ledger::Shape shape = {.mesh = Mesh({.replica = 2, .tensor = 2}),
                                .dense_blocks = 3,
                                .sparse_tables = 0,
-                               .owners = {0, 1, 1}};
+                               .pushers = OfParts({0, 1, 1})};
   Ledger ledger(shape, 0);
   EXPECT_TRUE(ledger.Pushes(2, 0));
   EXPECT_FALSE(ledger.Pushes(3, 0));
@@ -74,7 +81,7 @@ TEST(LedgerTest, ASlotOwesTheBlocksOfItsTensorRank) {
   Ledger other({.mesh = Mesh({.replica = 2, .tensor = 2}),
                 .dense_blocks = 3,
                 .sparse_tables = 0,
-                .owners = {1, 1, 1}},
+                .pushers = OfParts({1, 1, 1})},
                0);
   EXPECT_TRUE(absl::IsDataLoss(other.Restore(state)));
 }
@@ -84,13 +91,41 @@ TEST(LedgerTest, ASlotOwesTheBlocksOfItsStage) {
   const Ledger ledger({.mesh = Mesh({.pipeline = 2, .replica = 2, .tensor = 2}),
                        .dense_blocks = 4,
                        .sparse_tables = 0,
-                       .owners = {0, 1, 2, 3}},
+                       .pushers = OfParts({0, 1, 2, 3})},
                       0);
   for (uint32_t slot = 0; slot < 8; ++slot) {
     for (uint32_t block = 0; block < 4; ++block) {
       EXPECT_EQ(ledger.Pushes(slot, block), block == slot / 4 * 2 + slot % 2) << slot << block;
     }
   }
+}
+
+// Two context ranks of two data ranks of two tensor ranks each: slots 0 to 7. Four ranks share out
+// experts, so blocks 1 and 2 are of experts of the ranks 0 1 and 3 0.
+TEST(LedgerTest, ASlotOwesItsExpertsAndEverythingElse) {
+  const Ledger::Shape shape = {
+      .mesh = Mesh({.replica = 2, .context_copies = 2, .tensor = 2, .expert = 4}),
+      .dense_blocks = 3,
+      .sparse_tables = 0,
+      .pushers = {{kPartAxes, 1}, {kServedAxes, 1}, {kServedAxes, 6}}};
+  Ledger ledger(shape, 0);
+  for (uint32_t slot = 0; slot < 8; ++slot) {
+    EXPECT_EQ(ledger.Pushes(slot, 0), slot % 2 == 1) << slot;
+    EXPECT_EQ(ledger.Pushes(slot, 1), slot == 1) << slot;
+    EXPECT_EQ(ledger.Pushes(slot, 2), slot == 6) << slot;
+  }
+  EXPECT_TRUE(ledger.CheckClose(0, {}, false).ok());
+  ledger.AddBlock(1, 0);
+  EXPECT_THAT(ledger.CheckClose(1, {}, false).message(),
+              HasSubstr("1 of 2 pushes of dense blocks in; the first one missing is block 1"));
+  ledger.AddBlock(1, 1);
+  EXPECT_TRUE(ledger.CheckClose(1, {}, false).ok());
+  EXPECT_THAT(ledger.CheckClose(6, {}, false).message(),
+              HasSubstr("0 of 1 pushes of dense blocks in; the first one missing is block 2"));
+  v1::PartitionState state;
+  ledger.Save(state);
+  state.mutable_slots(3)->add_dense_blocks(1);
+  EXPECT_TRUE(absl::IsDataLoss(Ledger(shape, 0).Restore(state)));
 }
 
 TEST(LedgerTest, FencesLowerIncarnations) {
