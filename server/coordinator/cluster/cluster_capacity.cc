@@ -122,6 +122,7 @@ ClusterCapacity WholeCapacityOf(const JobTable& jobs, const Membership& members)
 Demand DemandOf(const v1::JobRecord& record, const JobTable& jobs) {
   Demand demand{.slots = record.spec().workers(),
                 .group = SizeAlong(kLayerAxes, record.spec()),
+                .expert_group = SizeAlong(kLayerAxes | kExpertAxes, record.spec()),
                 .slot = SlotDemandOf(record),
                 .apart = SizeAlong(kShardAxes, record.spec()) > 1 &&
                          record.spec().parallelism().zero().redundancy() > 0 &&

@@ -74,6 +74,9 @@ class WorkersByRank {
     return std::nullopt;
   }
 
+  // Returns how many slots a worker has for the demand.
+  uint32_t UsableOf(size_t i) const { return UsableSlots(capacity_.workers[i], slot_); }
+
   // Takes `count` slots of a worker that Find returned for so many, and adds them to `slots`.
   void Take(uint32_t count, size_t i, std::vector<SlotWorker>& slots) {
     order_.erase({RankOf(capacity_.workers[i], slot_), i});
@@ -151,6 +154,31 @@ void MakeNeighbours(std::vector<SlotWorker>& slots) {
   });
 }
 
+// Places a group on several workers, and if it is the second, one of its slots on another than the
+// first. REQUIRES: the slots suffice. RESOURCE_EXHAUSTED: there is no other worker.
+absl::Status DivideGroup(const Demand& demand, bool second, const std::string& first,
+                         WorkersByRank& workers, std::vector<SlotWorker>& divided) {
+  uint32_t left = demand.group;
+  if (second) {
+    const std::optional<size_t> other = workers.Find(1, first);
+    if (!other.has_value()) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "parallelism.zero.redundancy is 1, which keeps copies of slices on another worker "
+          "daemon, but only worker ",
+          first, " has slots for this job; waits for another one"));
+    }
+    workers.Take(1, *other, divided);
+    --left;
+  }
+  while (left > 0) {
+    const size_t worker = *workers.Find(1, /*other_than=*/"");
+    const uint32_t count = std::min(left, workers.UsableOf(worker));
+    workers.Take(count, worker, divided);
+    left -= count;
+  }
+  return absl::OkStatus();
+}
+
 // Places the demand's slots; what it takes out of `capacity` is undefined after an error.
 absl::StatusOr<std::vector<SlotWorker>> PlaceAllSlots(const Demand& demand,
                                                       ClusterCapacity& capacity) {
@@ -158,38 +186,35 @@ absl::StatusOr<std::vector<SlotWorker>> PlaceAllSlots(const Demand& demand,
     return status;
   }
   WorkersByRank workers(demand.slot, capacity);
-  std::vector<SlotWorker> together, divided;
-  for (uint32_t placed = 0; placed < demand.slots; placed += demand.group) {
-    const bool second = demand.apart && placed == demand.group && divided.empty();
-    const std::string first = second ? together.front().worker_id : "";
-    if (const std::optional<size_t> worker = workers.Find(demand.group, first)) {
-      workers.Take(demand.group, *worker, together);
+  // Slots that must be apart cannot all be one group.
+  const bool experts =
+      demand.expert_group > demand.group && !(demand.apart && demand.expert_group == demand.slots);
+  std::vector<SlotWorker> of_experts, together, divided;
+  uint32_t count = 0;
+  for (uint32_t placed = 0, groups = 0; placed < demand.slots; placed += count, ++groups) {
+    const std::vector<SlotWorker>& before = of_experts.empty() ? together : of_experts;
+    const bool second = demand.apart && groups == 1 && divided.empty();
+    const std::string first = second ? before.front().worker_id : "";
+    if (experts && placed % demand.expert_group == 0) {
+      count = demand.expert_group;
+      if (const std::optional<size_t> worker = workers.Find(count, first)) {
+        workers.Take(count, *worker, of_experts);
+        continue;
+      }
+    }
+    count = demand.group;
+    if (const std::optional<size_t> worker = workers.Find(count, first)) {
+      workers.Take(count, *worker, together);
       continue;
     }
-    uint32_t left = demand.group;
-    if (second) {
-      const std::optional<size_t> other = workers.Find(1, first);
-      if (!other.has_value()) {
-        return absl::ResourceExhaustedError(absl::StrCat(
-            "parallelism.zero.redundancy is 1, which keeps copies of slices on another worker "
-            "daemon, but only worker ",
-            first, " has slots for this job; waits for another one"));
-      }
-      workers.Take(1, *other, divided);
-      --left;
-    }
-    while (left > 0) {
-      // The slots suffice, as was checked.
-      const size_t worker = *workers.Find(1, /*other_than=*/"");
-      const uint32_t count = std::min(left, UsableSlots(capacity.workers[worker], demand.slot));
-      workers.Take(count, worker, divided);
-      left -= count;
+    if (absl::Status status = DivideGroup(demand, second, first, workers, divided); !status.ok()) {
+      return status;
     }
   }
-  MakeNeighbours(together);
-  MakeNeighbours(divided);
-  together.insert(together.end(), divided.begin(), divided.end());
-  return together;
+  for (std::vector<SlotWorker>* slots : {&of_experts, &together, &divided}) MakeNeighbours(*slots);
+  of_experts.insert(of_experts.end(), together.begin(), together.end());
+  of_experts.insert(of_experts.end(), divided.begin(), divided.end());
+  return of_experts;
 }
 
 }  // namespace

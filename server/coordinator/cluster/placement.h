@@ -16,9 +16,10 @@ namespace muster {
 // Gang placement: a job gets all its slots and bytes on servers, or nothing. Pure functions.
 //
 // Slots go, one group after another, to the worker with the most free slots, so that jobs spread; a
-// group for which no worker has enough is divided. If slots must be apart, the second group goes to
-// another worker than the first. Slots of one worker are then made neighbours, since neighbours
-// talk most (common/mesh/mesh.h); divided groups come last. Partitions are dealt round robin to the
+// group for which no worker has enough is divided, one of expert ranks into its groups, if it can
+// be. If slots must be apart, what is placed second goes to another worker than what is first.
+// Slots of one worker are then made neighbours, since neighbours talk most (common/mesh/mesh.h);
+// divided groups come last. Partitions are dealt round robin to the
 // servers with the most free bytes, in order of id, so that servers differ by one partition at
 // most. Each partition is taken to need equally many bytes.
 
@@ -80,6 +81,9 @@ struct Demand {
   uint32_t slots = 1;
   // Number of neighbouring slots that should be on one worker; divides `slots`.
   uint32_t group = 1;
+  // Number of neighbouring slots, whole groups, that share out experts and are to be on one worker
+  // where one has room for them; divides `slots`.
+  uint32_t expert_group = 1;
   SlotDemand slot;
   // True if the slots must not all be on one worker, because ranks keep copies of one another's
   // shards (ZeroSpec.redundancy).

@@ -164,6 +164,26 @@ TEST(PlacementTest, GroupsOfJobsThatMustBeApartAreOnTwoWorkers) {
   EXPECT_THAT(Reason(demand, {{Worker("w0", 9, 9)}, {}}), HasSubstr("only worker w0"));
 }
 
+TEST(PlacementTest, ExpertGroupsAreOnOneWorkerAsFarAsThereIsRoom) {
+  const Demand demand = {.slots = 8, .group = 2, .expert_group = 4, .partitions = 0};
+  EXPECT_THAT(WorkersOf(demand, {{Worker("w0", 4, 4), Worker("w1", 3, 3), Worker("w2", 4, 4)}, {}}),
+              ElementsAre("w0", "w0", "w0", "w0", "w2", "w2", "w2", "w2"));
+  // A group that is divided comes after one that is not, and its own groups stay whole.
+  EXPECT_THAT(WorkersOf(demand, {{Worker("w0", 3, 3), Worker("w1", 5, 5), Worker("w2", 2, 2)}, {}}),
+              ElementsAre("w1", "w1", "w1", "w1", "w0", "w0", "w2", "w2"));
+  EXPECT_THAT(WorkersOf({.slots = 4, .expert_group = 4, .partitions = 0},
+                        {{Worker("w0", 3, 3), Worker("w1", 1, 1)}, {}}),
+              ElementsAre("w0", "w0", "w0", "w1"));
+}
+
+TEST(PlacementTest, ExpertGroupsOfJobsThatMustBeApartAreOnTwoWorkers) {
+  Demand demand = {.slots = 4, .expert_group = 2, .apart = true, .partitions = 0};
+  const ClusterCapacity capacity = {{Worker("w0", 9, 9), Worker("w1", 2, 2)}, {}};
+  EXPECT_THAT(WorkersOf(demand, capacity), ElementsAre("w0", "w0", "w1", "w1"));
+  demand.expert_group = 4;
+  EXPECT_THAT(WorkersOf(demand, capacity), ElementsAre("w0", "w0", "w0", "w1"));
+}
+
 TEST(PlacementTest, ASlotGoesToThePreferredWorkerThatHasRoom) {
   ClusterCapacity capacity{{Worker("w0", 3, 3), Worker("w1", 1, 1), Worker("w2", 1, 0)}, {}};
   EXPECT_EQ(PlaceSlot({}, {"w2", "w1"}, capacity)->worker_id, "w1");
