@@ -61,7 +61,7 @@ ComparableRoads RoadsOf(const v1::JobSpec& job, int staleness_bound) {
   const std::string division = DivisionName(job);
   const Road all_reduce = {Road::Kind::kAllReduce,
                            absl::StrCat("all-reduce", division.empty() ? "" : ", ", division)};
-  if (SizeAlong(kShareAxes, job) > 1) {
+  if (RanksTogether(job) > 1) {
     result.roads = {{Road::Kind::kBsp, "BSP"}, all_reduce};
     result.left_out.push_back(
         "SSP and ASP: workers that compute the model together must read one version of it");

@@ -162,7 +162,7 @@ absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data,
 
   const v1::TablesSchema schema = PlannedSchema(plan.spec, plan.model);
   const v1::JobSpec on_servers = OnServers(plan.spec);
-  if (SizeAlong(kShareAxes, plan.spec) == 1 || ValidateJob(on_servers).ok()) {
+  if (RanksTogether(plan.spec) == 1 || ValidateJob(on_servers).ok()) {
     MUSTER_ASSIGN_OR_RETURN(RoadTraffic servers, ServerTraffic(on_servers, schema));
     AddRows(plan, servers);
     plan.traffic.push_back(servers);

@@ -83,6 +83,34 @@ absl::Status ValidateRouterLosses(const MoeSpec& moe) {
                         "it must be SEQUENCE, MICRO_BATCH or GLOBAL_BATCH");
 }
 
+// Checks how servers update a job whose data ranks count choices together within a step.
+absl::Status ValidateServedCounts(const v1::JobSpec& spec) {
+  const MoeSpec& moe = spec.model().transformer().moe();
+  const v1::UpdateSpec& update = spec.update();
+  const auto refused = [&moe](absl::string_view why) {
+    return moe.capacity_factor() > 0 ? RefusedExperts("capacity_factor", moe.capacity_factor(), why)
+                                     : RefusedExperts("auxiliary_scope", "GLOBAL_BATCH", why);
+  };
+  if (update.unlimited_staleness() || update.staleness_bound() != 0) {
+    return refused(
+        "but workers that count choices together must read one version of the parameters: set "
+        "update.staleness_bound 0 without update.unlimited_staleness");
+  }
+  if (update.wire() > v1::UpdateSpec::F32) {
+    return refused(absl::StrCat("but update.dense is PARAMETER_SERVER and update.wire ",
+                                v1::UpdateSpec::WireType_Name(update.wire()),
+                                ", where what pushes round away is not kept: take update.wire F32, "
+                                "or update.dense ALL_REDUCE"));
+  }
+  // Servers keep former values for these jobs (JobTables::keeps_previous).
+  if (update.deterministic() || HoldsUnitsInFlight(spec) || SizeAlong(kShareAxes, spec) > 1) {
+    return absl::OkStatus();
+  }
+  return refused(
+      "but servers do not keep the parameters of a step that workers repeat together after a loss: "
+      "set update.deterministic, or update.dense ALL_REDUCE");
+}
+
 }  // namespace
 
 absl::Status ValidateExperts(const v1::TransformerSpec& spec) {
@@ -117,17 +145,8 @@ absl::Status ValidateExperts(const v1::TransformerSpec& spec) {
 
 absl::Status ValidateExpertUpdates(const v1::JobSpec& spec) {
   const MoeSpec& moe = spec.model().transformer().moe();
-  // Several data ranks count choices together within a step.
-  if (!TrainsByAllReduce(spec) && SizeAlong(kDataAxes, spec) > 1) {
-    const std::string no_meeting = "but on parameter servers workers do not meet within a step: ";
-    if (moe.auxiliary_scope() == MoeSpec::GLOBAL_BATCH) {
-      return RefusedExperts("auxiliary_scope", "GLOBAL_BATCH",
-                            no_meeting + "take MICRO_BATCH, or set update.dense ALL_REDUCE");
-    }
-    if (moe.capacity_factor() > 0) {
-      return RefusedExperts("capacity_factor", moe.capacity_factor(),
-                            no_meeting + "leave it out, or set update.dense ALL_REDUCE");
-    }
+  if (!TrainsByAllReduce(spec) && AllComputeTogether(spec)) {
+    MUSTER_RETURN_IF_ERROR(ValidateServedCounts(spec));
   }
   if (!moe.selection_bias()) return absl::OkStatus();
   const v1::UpdateSpec& update = spec.update();

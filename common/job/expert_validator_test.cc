@@ -98,25 +98,37 @@ TEST(ExpertValidatorTest, BiasesMoveByTheLoadsOfAStep) {
               AllOf(HasSubstr("moe.selection_bias is true"), HasSubstr("travel as BF16")));
 }
 
-TEST(ExpertValidatorTest, ChoicesOfAllDataRanksAreCountedByAllReduce) {
+TEST(ExpertValidatorTest, WorkersOnServersCountChoicesInOneVersion) {
   v1::JobSpec spec;
   v1::MoeSpec& moe = *spec.mutable_model()->mutable_transformer()->mutable_moe();
+  v1::UpdateSpec& update = *spec.mutable_update();
+  const auto refusal = [&spec] { return std::string(ValidateExpertUpdates(spec).message()); };
+  moe.set_auxiliary_loss(0.01);
   moe.set_auxiliary_scope(v1::MoeSpec::GLOBAL_BATCH);
-  EXPECT_EQ(ValidateExpertUpdates(spec), absl::OkStatus()) << "one rank counts for itself";
+  EXPECT_EQ(refusal(), "") << "one rank counts for itself";
   spec.set_workers(2);
-  EXPECT_THAT(
-      std::string(ValidateExpertUpdates(spec).message()),
-      AllOf(HasSubstr("auxiliary_scope is GLOBAL_BATCH"), HasSubstr("update.dense ALL_REDUCE")));
-  moe.clear_auxiliary_scope();
-  EXPECT_EQ(ValidateExpertUpdates(spec), absl::OkStatus());
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("auxiliary_scope is GLOBAL_BATCH"),
+                               HasSubstr("set update.deterministic")));
+  moe.clear_auxiliary_loss();
+  EXPECT_EQ(refusal(), "") << "nothing is counted";
   moe.set_capacity_factor(1.5);
-  EXPECT_THAT(std::string(ValidateExpertUpdates(spec).message()),
-              AllOf(HasSubstr("capacity_factor is 1.5"), HasSubstr("update.dense ALL_REDUCE")));
+  EXPECT_THAT(refusal(),
+              AllOf(HasSubstr("capacity_factor is 1.5"), HasSubstr("set update.deterministic")));
+  update.set_deterministic(true);
+  EXPECT_EQ(refusal(), "");
+  update.set_staleness_bound(1);
+  EXPECT_THAT(refusal(), HasSubstr("update.staleness_bound 0"));
+  update.clear_staleness_bound();
+  update.set_wire(v1::UpdateSpec::BF16);
+  EXPECT_THAT(refusal(), HasSubstr("update.wire BF16"));
+  update.set_dense(v1::UpdateSpec::ALL_REDUCE);
+  EXPECT_EQ(refusal(), "");
+  update.Clear();
+  spec.mutable_parallelism()->mutable_zero()->set_stage(3);
+  EXPECT_EQ(refusal(), "") << "servers keep former values";
+  spec.clear_parallelism();
   spec.mutable_parallelism()->set_tensor(2);
-  EXPECT_EQ(ValidateExpertUpdates(spec), absl::OkStatus()) << "one data rank";
-  spec.mutable_parallelism()->clear_tensor();
-  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
-  EXPECT_EQ(ValidateExpertUpdates(spec), absl::OkStatus());
+  EXPECT_EQ(refusal(), "") << "one data rank";
 }
 
 std::string RankRefusal(const std::string& changes) {

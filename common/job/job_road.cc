@@ -23,7 +23,7 @@ bool NeedsServers(const v1::JobSpec& spec) {
 }
 
 bool TrainsInRounds(const v1::JobSpec& spec) {
-  return TrainsByAllReduce(spec) || SizeAlong(kShareAxes, spec) > 1;
+  return TrainsByAllReduce(spec) || RanksTogether(spec) > 1;
 }
 
 bool LossIsFinal(const v1::JobSpec& spec) {

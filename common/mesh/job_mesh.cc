@@ -76,6 +76,15 @@ ChoicesCounted ChoicesCountedOf(const v1::JobSpec& spec) {
                                                : ChoicesCounted::kByDataRank;
 }
 
+bool AllComputeTogether(const v1::JobSpec& spec) {
+  return ChoicesCountedOf(spec) == ChoicesCounted::kTogether && SizeAlong(kDataAxes, spec) > 1;
+}
+
+uint32_t RanksTogether(const v1::JobSpec& spec) {
+  const Mesh mesh = MeshOf(spec);
+  return mesh.size(AllComputeTogether(spec) ? Axes().Others() : kShareAxes);
+}
+
 bool SumsInRankOrder(const v1::JobSpec& spec) {
   return spec.update().deterministic() || spec.parallelism().tensor() > 1;
 }

@@ -39,6 +39,14 @@ bool DividesTokens(const v1::JobSpec& spec);
 enum class ChoicesCounted { kByDataRank, kTogether };
 ChoicesCounted ChoicesCountedOf(const v1::JobSpec& spec);
 
+// Returns whether all ranks compute together, because several data ranks count choices together.
+bool AllComputeTogether(const v1::JobSpec& spec);
+
+// Returns the number of ranks that compute together, since they make calls within a pass: those
+// along kShareAxes, or all. On servers they read one version of the parameters, and repeat a clock
+// together.
+uint32_t RanksTogether(const v1::JobSpec& spec);
+
 // Returns whether data ranks sum gradients in order of rank (CollectiveCall::deterministic), where
 // their communicator can: if the job asks for it, and always with several tensor ranks. Each of
 // these sums its copy of what it shares with others among data ranks of its own. In another order

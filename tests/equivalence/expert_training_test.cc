@@ -209,7 +209,10 @@ INSTANTIATE_TEST_SUITE_P(
                       ExpertWay{.data = 2, .context = 2}, ExpertWay{.context = 2},
                       ExpertWay{.data = 2, .pipeline = 2},
                       ExpertWay{.data = 4, .stage = 2, .expert = 2},
-                      ExpertWay{.tensor = 2, .data = 2, .context = 2, .stage = 1, .expert = 2}),
+                      ExpertWay{.tensor = 2, .data = 2, .context = 2, .stage = 1, .expert = 2},
+                      ExpertWay{.data = 2, .by_all_reduce = false},
+                      ExpertWay{.data = 2, .context = 2, .stage = 3, .by_all_reduce = false},
+                      ExpertWay{.tensor = 2, .data = 2, .by_all_reduce = false, .expert = 2}),
     NameOfExpertWay);
 
 // Otherwise data ranks count apart, and the loss's gradient is another one.

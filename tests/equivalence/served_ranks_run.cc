@@ -63,6 +63,7 @@ TaskEnd TrainInRounds(uint32_t slot, ServedGroup& group, const absl::optional<De
                             {.tensor_group = group.tensor_group(),
                              .context_group = group.context_group(),
                              .expert_group = group.expert_group(),
+                             .counting_group = group.counting_group(),
                              .stages = group.stage_group()}},
                            coordinator);
       if (dying.died()) {

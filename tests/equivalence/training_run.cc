@@ -116,7 +116,7 @@ RunResult TrainOnServers(const v1::JobSpec& spec, const RunOptions& options) {
   absl::StatusOr<PreparedJob> job = PrepareJob(spec);
   EXPECT_EQ(job.status(), absl::OkStatus());
   if (!job.ok()) return {};
-  if (SizeAlong(kShareAxes, spec) > 1) return TrainServedRanks(spec, options, *std::move(job));
+  if (RanksTogether(spec) > 1) return TrainServedRanks(spec, options, *std::move(job));
   RunWorld world(spec, options, *std::move(job));
   return world.ForEachSlot([&world](uint32_t slot) {
     world.ForEachTask(slot, [&](uint64_t incarnation, const absl::optional<Death>& death) {

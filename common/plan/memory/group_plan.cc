@@ -69,7 +69,9 @@ std::vector<MemoryPart> PlanGroups(const v1::JobSpec& spec, const ModelSize& mod
   // On servers ranks that compute together have a group, if none of these has them all.
   const int of_layers =
       std::max({mesh.size(Axis::kTensor), mesh.size(kContext), mesh.size(kExpertAxes)});
-  if (!TrainsByAllReduce(spec) && mesh.size(kShareAxes) > of_layers) add(along(kShareAxes));
+  if (!TrainsByAllReduce(spec) && !AllComputeTogether(spec) && mesh.size(kShareAxes) > of_layers) {
+    add(along(kShareAxes));
+  }
   return {{.name = "groups of ranks", .bytes = groups * kGroupBytes},
           {.name = "rings to other ranks, if on one machine", .bytes = own_halves * kPairBytes / 2},
           {.name = "rings that other ranks have made, if on one machine",

@@ -304,7 +304,7 @@ class Planner {
                               .mapped = true});
       return;
     }
-    if (SizeAlong(kModelAxes, spec_) == 1) {
+    if (RanksTogether(spec_) == 1) {
       AddWorker("messages with servers", ParameterMessages(PulledBytes()));
     } else {
       // Payloads to and from a server of the same machine are copied on the way
@@ -492,9 +492,18 @@ class Planner {
     add("messages with workers", workers * (gradients + ParameterMessages(PulledBytes())));
     if (IsHalf(spec_.update().wire())) add("what pushes carry over, in a cut", whole * W_);
     const bool deterministic = spec_.update().deterministic();
-    const bool keeps_previous = HoldsUnitsInFlight(spec_) || SizeAlong(kModelAxes, spec_) > 1;
+    const bool keeps_previous = HoldsUnitsInFlight(spec_) || SizeAlong(kShareAxes, spec_) > 1;
     if (keeps_previous && !deterministic) add("values before the last step", whole);
-    if (deterministic) add("gradients that wait for their turn", whole * W_);
+    if (deterministic) add("gradients that wait for their turn", sizeof(float) * PushedElements());
+  }
+
+  // Elements of gradients that all workers push in a clock.
+  uint64_t PushedElements() const {
+    uint64_t experts = 0;
+    for (const TensorSpec& tensor : whole_.tensors) {
+      if (tensor.placement.kind == Placement::Kind::kExperts) experts += tensor.elements();
+    }
+    return whole_.dense() * W_ - experts * (W_ - W_ / SizeAlong(kExpertAxes, spec_));
   }
 
   const v1::JobSpec& spec_;

@@ -125,7 +125,7 @@ std::string RowsToServers(v1::JobSpec& spec) {
 }
 
 std::string AllToServers(v1::JobSpec& spec) {
-  if (!TrainsByAllReduce(spec) || SizeAlong(kShareAxes, spec) > 1) return "";
+  if (!TrainsByAllReduce(spec) || RanksTogether(spec) > 1) return "";
   spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
   spec.mutable_update()->set_sparse(v1::UpdateSpec::PARAMETER_SERVER);
   if (spec.parallelism().zero().stage() == 0) return "update.dense PARAMETER_SERVER";

@@ -63,15 +63,12 @@ CollectiveEndpoint::Group GroupOf(const v1::RendezvousReply& round, int rank) {
 template <typename Group>
 auto EnginesOf(const v1::TaskOrder& order, const PreparedJob& job, Group& group) {
   return [&order, &job, &group] {
-    ModelPeers peers = {.tensor_group = group.tensor_group(),
-                        .context_group = group.context_group(),
-                        .expert_group = group.expert_group(),
-                        .stages = group.stage_group(),
-                        .timeout = StallTimeoutOf(order)};
-    // On servers every data rank counts choices for itself.
-    if constexpr (std::is_same_v<Group, ShardedStrategy>) {
-      peers.counting_group = group.counting_group();
-    }
+    const ModelPeers peers = {.tensor_group = group.tensor_group(),
+                              .context_group = group.context_group(),
+                              .expert_group = group.expert_group(),
+                              .counting_group = group.counting_group(),
+                              .stages = group.stage_group(),
+                              .timeout = StallTimeoutOf(order)};
     return MakeRankEngine(order.spec(), job, group.strategy(), peers);
   };
 }

@@ -14,10 +14,12 @@
 namespace muster {
 namespace {
 
-// Returns the axes of a group of the ranks that compute together: of a data rank, and of all data
-// ranks that share out experts. They have one of their own unless all are of one tensor, context or
-// expert group (PlanGroups in common/plan/memory/group_plan.h).
-Axes AxesTogether(const Mesh& mesh) {
+// Returns the axes of the group of the ranks that compute together: all, or those of a data rank
+// and of all data ranks that share out experts. These have one of their own unless all are of one
+// tensor, context or expert group (PlanGroups in common/plan/memory/group_plan.h).
+Axes AxesTogether(const v1::JobSpec& spec) {
+  if (AllComputeTogether(spec)) return Axes().Others();
+  const Mesh mesh = MeshOf(spec);
   for (const Axes axes : {Axes(Axis::kTensor), kContext, kExpertAxes}) {
     if (mesh.size(axes) == mesh.size(kShareAxes)) return axes;
   }
@@ -39,10 +41,10 @@ absl::Status ServedGroup::Join(std::unique_ptr<Communicator> communicator,
   const int slot = static_cast<int>(order_.slot());
   const MeshPosition share(mesh, slot, kStateAxes);
   MUSTER_ASSIGN_OR_RETURN(const Tables tables, LocalTables(schema_, share));
-  MUSTER_ASSIGN_OR_RETURN(groups_,
-                          RankGroups::Create(std::move(communicator), share, tables.tensors,
-                                             mesh.size(Axis::kContextCopy)));
-  if (AxesTogether(mesh) == kShareAxes) MUSTER_RETURN_IF_ERROR(groups_->Make(kShareAxes));
+  MUSTER_ASSIGN_OR_RETURN(
+      groups_, RankGroups::Create(std::move(communicator), share, tables.tensors,
+                                  mesh.size(Axis::kContextCopy), ChoicesCountedOf(order_.spec())));
+  if (AxesTogether(order_.spec()) == kShareAxes) MUSTER_RETURN_IF_ERROR(groups_->Make(kShareAxes));
   TensorRanks::Options peers;
   peers.divides_tokens = DividesTokens(order_.spec());
   peers.timeout = options_.timeout;
@@ -65,6 +67,10 @@ absl::Status ServedGroup::Join(std::unique_ptr<Communicator> communicator,
           const BlockedTime blocked(*routing_.clock, exposed_seconds_);
           return WaitForever(work);
         });
+  }
+  if (AllComputeTogether(order_.spec())) {
+    counting_group_ = std::make_unique<CommunicatorCountingGroup>(groups_->Group(kDataAxes),
+                                                                  options_.timeout, peers.run);
   }
   if (Communicator* const stages = groups_->tied_group(); stages != nullptr) {
     MUSTER_ASSIGN_OR_RETURN(tied_sums_,
@@ -94,6 +100,7 @@ void ServedGroup::Leave() {
   if (strategy_ != nullptr && strategy_->closed().has_value()) clock_ = strategy_->closed();
   tied_sums_.reset();
   strategy_.reset();
+  counting_group_.reset();
   expert_group_.reset();
   context_group_.reset();
   tensor_ranks_.reset();
@@ -121,7 +128,9 @@ absl::StatusOr<uint64_t> ServedGroup::Least(absl::string_view what, uint64_t val
   CollectiveCall call = Sum(absl::MakeSpan(&least, 1), options_.timeout, what);
   call.reduction = Reduction::kMin;
   const CollectiveTraffic before = LayerTraffic();
-  MUSTER_RETURN_IF_ERROR(groups_->Group(AxesTogether(groups_->mesh())).Run(call));
+  const Axes together = AxesTogether(order_.spec());
+  Communicator& among = together == Axes().Others() ? groups_->world() : groups_->Group(together);
+  MUSTER_RETURN_IF_ERROR(among.Run(call));
   Add(Since(before, LayerTraffic()), layers_uncounted_.sent, layers_uncounted_.received);
   return static_cast<uint64_t>(least);
 }
@@ -144,7 +153,9 @@ absl::Status ServedGroup::AwaitLent() {
 
 CollectiveTraffic ServedGroup::LayerTraffic() const {
   CollectiveTraffic sum = groups_->traffic(kContext);
-  Add(groups_->traffic(kExpertAxes), sum.sent, sum.received);
+  for (const Axes axes : {kExpertAxes, kDataAxes}) {
+    Add(groups_->traffic(axes), sum.sent, sum.received);
+  }
   if (tensor_ranks_ != nullptr) Add(tensor_ranks_->traffic(), sum.sent, sum.received);
   return sum;
 }

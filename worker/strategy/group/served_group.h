@@ -16,8 +16,10 @@
 #include "proto/cluster_service.pb.h"
 #include "worker/collectives/communicator.h"
 #include "worker/nn/context_group.h"
+#include "worker/nn/counting_group.h"
 #include "worker/nn/expert_group.h"
 #include "worker/parallel/communicator_context_group.h"
+#include "worker/parallel/communicator_counting_group.h"
 #include "worker/parallel/communicator_expert_group.h"
 #include "worker/strategy/group/exchange/rank_groups.h"
 #include "worker/strategy/group/gradients/tensor_ranks.h"
@@ -37,7 +39,8 @@ class TaskOrder;
 // tensor ranks, context ranks, stages or expert ranks: the slot's strategy, and its groups with
 // these. The slot holds nothing that others lack, so any group of ranks will do. In each it opens
 // the tables again, as a task does that takes a slot over, and begins where the ranks begin with
-// which it computes: those of its data rank, and of all data ranks that share out experts with it.
+// which it computes: those of its data rank, of all data ranks that share out experts with it, or
+// all ranks, if they count choices together.
 //
 // A rank that waits for servers makes no call that could fail because the group has ended. So who
 // hears of the end (the coordinator tells the task) ends these waits (EndWaits).
@@ -74,13 +77,14 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
   // Returns the strategy. REQUIRES: a group is joined. It lives until Leave.
   Strategy& strategy() { return *strategy_; }
   // Return the ranks that divide the slot's layers with it, those that share out its sequences,
-  // those that share out experts, and the communicator of the stages; null if it is alone there.
-  // REQUIRES and lifetime as above.
+  // those that share out experts, those that count choices with it, and the communicator of the
+  // stages; null if it is alone there. REQUIRES and lifetime as above.
   TensorGroup* tensor_group() {
     return tensor_ranks_ == nullptr ? nullptr : &tensor_ranks_->group();
   }
   ContextGroup* context_group() { return context_group_.get(); }
   ExpertGroup* expert_group() { return expert_group_.get(); }
+  CountingGroup* counting_group() { return counting_group_.get(); }
   Communicator* stage_group() { return groups_->Others(Axis::kPipeline); }
 
   // Ends the strategy's waits for servers, now and until Leave; a no-op if no group is joined. For
@@ -117,6 +121,7 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
   std::unique_ptr<TensorRanks> tensor_ranks_;
   std::unique_ptr<CommunicatorContextGroup> context_group_;
   std::unique_ptr<CommunicatorExpertGroup> expert_group_;
+  std::unique_ptr<CommunicatorCountingGroup> counting_group_;
   std::unique_ptr<ParameterServerStrategy> strategy_;
   // May have lent the strategy's gradients, so it ends before.
   std::unique_ptr<TiedSums> tied_sums_;

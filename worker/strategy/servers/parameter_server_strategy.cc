@@ -88,7 +88,7 @@ absl::StatusOr<std::unique_ptr<ParameterServerStrategy>> ParameterServerStrategy
   MUSTER_ASSIGN_OR_RETURN(const DType wire, WireDType(order.spec().update().wire()));
   MUSTER_ASSIGN_OR_RETURN(Share share, ShareOf(order, schema));
   if (wire != DType::kF32) {
-    if (HoldsUnitsInFlight(order.spec()) || SizeAlong(kShareAxes, order.spec()) > 1) {
+    if (HoldsUnitsInFlight(order.spec()) || RanksTogether(order.spec()) > 1) {
       return absl::InvalidArgumentError(
           "under ZeRO stage 3, and where several ranks compute the model, gradients are pushed as "
           "f32, since a worker has no memory for what all its pushes have rounded away");
