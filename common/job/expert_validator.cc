@@ -111,6 +111,24 @@ absl::Status ValidateServedCounts(const v1::JobSpec& spec) {
       "set update.deterministic, or update.dense ALL_REDUCE");
 }
 
+// Checks that rounds of fewer workers have whole groups that share out experts.
+absl::Status ValidateFewerExpertRanks(const v1::JobSpec& spec) {
+  if (spec.min_workers() == 0 || spec.min_workers() == spec.workers()) return absl::OkStatus();
+  if (SizeAlong(kShardAxes, spec) > 1) {
+    return Invalid("parallelism.expert", spec.parallelism().expert(),
+                   "but with min_workers and parallelism.zero the workers that are left would "
+                   "divide experts and shards anew: leave one of the three out");
+  }
+  const uint32_t together = SizeAlong(kLayerAxes | kExpertAxes, spec);
+  if (spec.min_workers() % together == 0) return absl::OkStatus();
+  return Invalid(
+      "min_workers", spec.min_workers(),
+      absl::StrCat("but ", together,
+                   " workers have the experts of this job together (parallelism.expert), "
+                   "none of which can go on alone: take a multiple of ",
+                   together));
+}
+
 }  // namespace
 
 absl::Status ValidateExperts(const v1::TransformerSpec& spec) {
@@ -190,11 +208,7 @@ absl::Status ValidateExpertRanks(const v1::JobSpec& spec) {
         "but ZERO_BUBBLE makes gradients of weights later, when other workers' tokens are gone: "
         "take another parallelism.pipeline_schedule");
   }
-  if (spec.min_workers() > 0 && spec.min_workers() < spec.workers()) {
-    return refused(
-        "but with min_workers the job may go on without a worker that has some of the experts: "
-        "leave one of them out");
-  }
+  MUSTER_RETURN_IF_ERROR(ValidateFewerExpertRanks(spec));
   const Mesh mesh = MeshOf(spec);
   if (mesh.size(kExpertAxes) == static_cast<int>(ranks)) return absl::OkStatus();
   return refused(absl::StrCat("and workers divide parameters among ", mesh.size(kShardAxes),

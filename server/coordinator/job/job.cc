@@ -55,7 +55,7 @@ Job::Job(v1::JobRecord stored, uint64_t max_log_bytes)
                RunsProgram(record.spec()) ? ProgressTracker::LossWeight::kTold
                                           : ProgressTracker::LossWeight::kExamples,
                record.progress()),
-      rendezvous(record.spec().workers(), SizeAlong(kLayerAxes, record.spec())),
+      rendezvous(record.spec().workers(), SizeAlong(kLayerAxes | kExpertAxes, record.spec())),
       log(max_log_bytes),
       history(IsFinal(record.state())
                   ? nullptr

@@ -21,7 +21,7 @@ namespace muster {
 class Rendezvous {
  public:
   // `group` is the number of neighbouring slots that take part in a round together or not at all:
-  // those that compute one data rank's share. Divides `slots`.
+  // those that compute one data rank's share, or have all experts together. Divides `slots`.
   explicit Rendezvous(uint32_t slots, uint32_t group = 1) : slots_(slots), group_(group) {}
 
   // Notes what a slot brings; a repeat replaces the earlier one. FAILED_PRECONDITION, which ends

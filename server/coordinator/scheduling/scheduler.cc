@@ -339,8 +339,9 @@ absl::StatusOr<Assignment> Scheduler::PlaceFewer(const Job& job, Demand demand, 
   const std::optional<absl::Duration> since = job.tasks.front().unplaced_since;
   if (least > 0 && job.record.state() == v1::RECOVERING && since.has_value() &&
       clock_.Monotonic() - *since >= elastic_wait_) {
-    while (demand.slots >= least + demand.group) {
-      demand.slots -= demand.group;
+    const uint32_t group = std::max(demand.group, demand.expert_group);
+    while (demand.slots >= least + group) {
+      demand.slots -= group;
       if (auto fewer = Place(demand, turn.capacity); fewer.ok()) return fewer;
     }
   }
