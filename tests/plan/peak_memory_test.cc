@@ -151,7 +151,7 @@ class PeakMemoryTest : public ::testing::Test {
                                          }) /
                          static_cast<double>(of_stage);
       EXPECT_LE(own, own_planned + MostAbovePlan(own)) << Compared(measured.bytes, plan);
-      const bool served_group = !TrainsByAllReduce(spec) && SizeAlong(kModelAxes, spec) > 1;
+      const bool served_group = !TrainsByAllReduce(spec) && RanksTogether(spec) > 1;
       // Such ranks copy what they push. How much of the window is on its way at once depends on how
       // fast servers take it.
       const double unsent = served_group ? static_cast<double>(kPushWindowBytes) : 0;
@@ -178,6 +178,14 @@ class PeakMemoryTest : public ::testing::Test {
   // Next to nothing but parameters, which come and go in messages.
   static std::string LargeTransformer(const std::string& more) {
     return Transformer(/*layers=*/6, /*context=*/64, /*batch=*/2, more);
+  }
+  // Returns a model of experts, with two workers.
+  static std::string TransformerOfExperts(const std::string& more) {
+    return absl::StrCat(
+        "model { transformer { layers: 3 width: 384 heads: 6 context: 256 activation: SWIGLU "
+        "no_biases: true moe { experts: 4 top_k: 2 expert_width: 512 shared_width: 256 normalize: "
+        "true auxiliary_loss: 0.01 dense_layers: 1 } } } data { sequences { path: '",
+        TextPath(), "' } } batch_size: 8 workers: 2 ", more);
   }
 
   std::unique_ptr<ProcessCluster> cluster_;
@@ -216,13 +224,14 @@ TEST_F(PeakMemoryTest, OfExpertRanks) {
        {"parallelism { expert: 2 } compute { type: F32 }",
         "parallelism { expert: 2 } compute { type: F32 recompute: FULL }",
         "parallelism { expert: 2 zero { stage: 2 } } compute { type: F32 }"}) {
-    ExpectAsPlanned(
-        absl::StrCat("model { transformer { layers: 3 width: 384 heads: 6 context: 256 activation: "
-                     "SWIGLU no_biases: true moe { experts: 4 top_k: 2 expert_width: 512 "
-                     "shared_width: 256 normalize: true auxiliary_loss: 0.01 dense_layers: 1 } } } "
-                     "data { sequences { path: '",
-                     TextPath(), "' } } batch_size: 8 workers: 2 ", how, kAllReduce),
-        kFirst);
+    ExpectAsPlanned(TransformerOfExperts(how + kAllReduce), kFirst);
+  }
+}
+
+TEST_F(PeakMemoryTest, OfExpertRanksOnServers) {
+  for (const std::string how :
+       {"parallelism { expert: 2 }", "parallelism { expert: 2 zero { stage: 3 } }"}) {
+    ExpectAsPlanned(TransformerOfExperts(how + kServers), kSettled);
   }
 }
 
