@@ -142,6 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
         ExpertWay{.data = 2, .stage = 3, .by_all_reduce = false, .expert = 2},
         ExpertWay{.context = 4, .by_all_reduce = false, .expert = 2},
         ExpertWay{.data = 2, .context = 2, .stage = 3, .by_all_reduce = false, .expert = 4},
+        ExpertWay{.data = 2, .context = 4, .by_all_reduce = false, .expert = 8},
         ExpertWay{.tensor = 2, .data = 2, .by_all_reduce = false, .expert = 2},
         ExpertWay{.data = 2, .pipeline = 2, .by_all_reduce = false, .expert = 2},
         ExpertWay{.tensor = 2,

@@ -1,4 +1,5 @@
 // Every kind of job that ranks compute together moves, to the byte and in order, what is planned.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -6,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files/temp_folder.h"
+#include "common/job/job_road.h"
 #include "common/job/job_validator.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
@@ -68,7 +70,8 @@ v1::JobSpec JobOf(const Choice& choice, const std::vector<v1::JobSpec>& shapes) 
     spec.mutable_update()->set_first_bucket_bytes(2000);
     spec.mutable_update()->set_bucket_bytes(6000);
   }
-  if (spec.model().transformer().has_moe() && choice[kMicroBatches] == 1) {
+  if (spec.model().transformer().has_moe() &&
+      (choice[kMicroBatches] == 1 || choice[kByAllReduce] == 0)) {
     // Ranks share out experts where they can.
     v1::JobSpec shared_out = spec;
     shared_out.mutable_parallelism()->set_expert(2);
@@ -141,6 +144,11 @@ TEST_P(RecordedStepsTest, RanksCallWhatIsPlanned) {
   }
   const std::vector<v1::JobSpec> cover = CoverOfPairs(shapes);
   EXPECT_GT(cover.size(), 2 * kParts);
+  for (const bool by_all_reduce : {false, true}) {
+    EXPECT_TRUE(std::any_of(cover.begin(), cover.end(), [by_all_reduce](const v1::JobSpec& job) {
+      return job.parallelism().expert() > 1 && TrainsByAllReduce(job) == by_all_reduce;
+    })) << "ranks share out experts on either road";
+  }
   for (size_t i = GetParam(); i < cover.size(); i += kParts) {
     SCOPED_TRACE(absl::StrCat("job ", i, ": ", cover[i].ShortDebugString()));
     ExpectPredictedTraffic(cover[i]);
