@@ -108,6 +108,36 @@ void AddTransformers(const std::string& text_path, v1::ComputeSpec::Type type, c
   }
 }
 
+// Two workers share out the experts.
+void AddExperts(const std::string& text_path, std::vector<GoldenJob>& jobs) {
+  for (const Variant& variant : kOtherVariants) {
+    GoldenJob job;
+    job.file = "experts_f32";
+    job.name = variant.name;
+    job.spec = TinyJob("transformer", "adamw", text_path);
+    v1::TransformerSpec& model = *job.spec.mutable_model()->mutable_transformer();
+    model.Clear();
+    SetLlamaLike(model);
+    v1::MoeSpec& moe = *model.mutable_moe();
+    moe.set_experts(6);
+    moe.set_top_k(2);
+    moe.set_expert_width(20);
+    moe.set_shared_width(12);
+    moe.set_normalize(true);
+    moe.set_auxiliary_loss(0.01f);
+    moe.set_z_loss(0.001f);
+    moe.set_selection_bias(true);
+    moe.add_dense_layers(0);
+    job.spec.mutable_optimizer()->clear_epsilon();
+    job.spec.mutable_optimizer()->set_learning_rate(0.003f);
+    job.spec.mutable_update()->set_block_bytes(4096);
+    job.spec.set_batch_size(10);
+    Complete(variant, job);
+    if (variant.road != GoldenRoad::kAlone) job.spec.mutable_parallelism()->set_expert(2);
+    jobs.push_back(std::move(job));
+  }
+}
+
 void AddOthers(std::vector<GoldenJob>& jobs) {
   for (const char* model : {"mlp", "deep_fm"}) {
     for (const Variant& variant : kOtherVariants) {
@@ -128,6 +158,7 @@ std::vector<GoldenJob> GoldenJobs(const std::string& text_path) {
   AddTransformers(text_path, v1::ComputeSpec::F32, "transformers_f32", jobs);
   AddTransformers(text_path, v1::ComputeSpec::BF16, "transformers_bf16", jobs);
   AddTransformers(text_path, v1::ComputeSpec::F16, "transformers_f16", jobs);
+  AddExperts(text_path, jobs);
   AddOthers(jobs);
   return jobs;
 }
