@@ -66,7 +66,7 @@ inline uint32_t OwnerOf(const DenseLayout::Block& block, size_t tensors_of_rank)
 
 // The ranks that push a block of ServedTensors::layout.
 struct BlockPushers {
-  // Returns those of a block, of `tensors_of_rank` shares of each rank.
+  // Returns those of one of its blocks.
   static BlockPushers Of(const ServedTensors& served, const DenseLayout::Block& block);
 
   // Returns whether a rank of the job's mesh, or of that of the ranks that divide the model, is one

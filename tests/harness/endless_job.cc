@@ -1,6 +1,9 @@
 #include "tests/harness/endless_job.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -34,6 +37,18 @@ absl::StatusOr<v1::JobStatus> AwaitCheckpointSince(ProcessCluster& cluster,
     return status.checkpoint_clock() >
            now.checkpoint_clock() + 2 * now.spec().checkpoint().every_steps();
   });
+}
+
+float MostApart(const ExportedTensors& a, const ExportedTensors& b) {
+  float most = 0;
+  for (const auto& [name, tensor] : a) {
+    const auto other = b.find(name);
+    if (other == b.end()) return INFINITY;
+    const std::vector<float> one = tensor.Floats(), two = other->second.Floats();
+    if (one.size() != two.size()) return INFINITY;
+    for (size_t i = 0; i < one.size(); ++i) most = std::max(most, std::abs(one[i] - two[i]));
+  }
+  return most;
 }
 
 absl::StatusOr<Weights> EndAndTrainUndisturbed(ProcessCluster& cluster, const std::string& job_id) {

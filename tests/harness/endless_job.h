@@ -33,6 +33,10 @@ struct Weights {
   ExportedTensors undisturbed;
 };
 
+// Returns the most that an element of one model differs from the other's; infinity if they do not
+// have the same elements.
+float MostApart(const ExportedTensors& a, const ExportedTensors& b);
+
 // Cancels an endless job, and trains a job like it to the clock of its last checkpoint where
 // nothing happens any more.
 absl::StatusOr<Weights> EndAndTrainUndisturbed(ProcessCluster& cluster, const std::string& job_id);

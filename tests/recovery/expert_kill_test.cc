@@ -121,6 +121,8 @@ TEST(ExpertElasticTest, TheOtherGroupGoesOnAlone) {
   const auto weights = EndAndTrainUndisturbed(cluster, *id);
   ASSERT_TRUE(weights.ok()) << weights.status();
   EXPECT_FALSE(weights->undisturbed.empty());
+  // Two workers add up in another order than four, and the steps since have made more of that.
+  EXPECT_LT(MostApart(weights->disturbed, weights->undisturbed), 0.01);
 }
 
 INSTANTIATE_TEST_SUITE_P(Points, ExpertKillTest, ::testing::Values(Deaths{0, 0, 3}));

@@ -6,8 +6,6 @@
 
 #include <signal.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <ostream>
 #include <random>
@@ -280,19 +278,6 @@ TEST_P(RowsInPlaceTest, ReplicasHaveRowsToo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, RowsInPlaceTest, ::testing::Values(Deaths{2}));
-
-// Returns the most by which weights differ.
-float MostApart(const ExportedTensors& a, const ExportedTensors& b) {
-  float most = 0;
-  for (const auto& [name, tensor] : a) {
-    const auto other = b.find(name);
-    if (other == b.end()) return INFINITY;
-    const std::vector<float> one = tensor.Floats(), two = other->second.Floats();
-    if (one.size() != two.size()) return INFINITY;
-    for (size_t i = 0; i < one.size(); ++i) most = std::max(most, std::abs(one[i] - two[i]));
-  }
-  return most;
-}
 
 // True: the model has sparse tables, so nobody keeps copies, and a loss takes the job back.
 class ZeroElasticTest : public ::testing::TestWithParam<bool> {};

@@ -1,7 +1,6 @@
 #include "worker/runtime/task/all_reduce_task.h"
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
