@@ -88,9 +88,9 @@ void Walk::TakeExperts(uint64_t layer, BlockActivations& block) {
   const bool has_experts = of.IsExpertBlock(layer);
   const bool training = r.pass == Pass::kTraining;
   const bool keeps_products = training && r.recompute != Recompute::kFull;
-  const bool keeps_inputs = training && (r.recompute == Recompute::kNone || r.split_backward);
   // Gradients of weights are made of these later.
-  const bool keeps_routes = keeps_products || (training && r.split_backward);
+  const bool keeps_inputs = training && (r.recompute == Recompute::kNone || r.splits_experts());
+  const bool keeps_routes = keeps_products || (training && r.splits_experts());
   const auto take = [&](bool own, uint64_t elements, auto*& array) {
     if (own ? has_experts : first) Take(elements, own ? bytes_.kept : bytes_.shared, array);
   };
@@ -119,7 +119,7 @@ void Walk::TakeExperts(uint64_t layer, BlockActivations& block) {
   }
   if (!of.shared_gate) return;
   take(keeps_products, n, experts.gate_logits);
-  take(keeps_routes, n * r.C, experts.shared);
+  take(keeps_products || (training && r.split_backward), n * r.C, experts.shared);
 }
 
 void Walk::TakeProductGradients(uint64_t layer, BlockProductGradients& gradients) {
@@ -130,7 +130,7 @@ void Walk::TakeProductGradients(uint64_t layer, BlockProductGradients& gradients
   Take(r.N * r.UpOf(layer), bytes_.kept, gradients.up);
   Take(n * r.C, bytes_.kept, gradients.down);
   if (!r.experts.IsExpertBlock(layer)) return;
-  Take(r.hosted_rows() * r.experts.U, bytes_.kept, gradients.expert_up);
+  if (r.splits_experts()) Take(r.expert_rows() * r.experts.U, bytes_.kept, gradients.expert_up);
   Take(n * r.experts.E, bytes_.kept, gradients.router);
   if (r.experts.shared_gate) Take(n, bytes_.kept, gradients.shared_gate);
 }
@@ -244,6 +244,8 @@ TransformerArrays Walk::TakeAll() {
   void* wide = nullptr;
   if (!r.split_backward) {
     Take(std::max(r.N * std::max(r.Q, r.widest_up()), M * experts.U), bytes_.scratch, wide);
+  } else if (!r.splits_experts()) {
+    Take(M * experts.U, bytes_.scratch, wide);
   }
   Take(n * r.C, bytes_.scratch, arrays.stream_gradient);
   BlockScratch& scratch = arrays.scratch;

@@ -81,7 +81,7 @@ struct ActivationRequest {
   Recompute recompute = Recompute::kNone;
   Pass pass = Pass::kTraining;
   // True if the gradients of products' weights may be made after the whole backward pass of their
-  // inputs: every block then keeps both operands of each.
+  // inputs: every block then keeps both operands of each; but see splits_experts.
   bool split_backward = false;
   // t, and whether the ranks share out rows.
   uint64_t tensor_ranks = 1;
@@ -110,6 +110,9 @@ struct ActivationRequest {
   uint64_t hosted_rows() const {
     return expert_ranks == 1 ? expert_rows() : MostHostedRows(static_cast<int64_t>(expert_rows()));
   }
+  // Returns true if the gradients of experts' weights are made after the backward pass of their
+  // inputs. With expert ranks they are made where the rows are, whose rounds take turns in memory.
+  bool splits_experts() const { return split_backward && expert_ranks == 1; }
   bool has_dense_blocks() const { return experts.E == 0 || !experts.dense_layers.empty(); }
   // Columns of a block's `up` and `activated`.
   uint64_t UpOf(uint64_t layer) const {

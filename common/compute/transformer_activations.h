@@ -104,8 +104,9 @@ struct BlockActivations {
 
 // The gradients with regard to what a block's products give, T each. Those of `proj` and `down` are
 // gradients of the branches that they end; unless those are the stream's (see ResidualNorm). With a
-// split backward each block has its own; otherwise they lie in memory of all blocks, also that of
-// BlockScratch, one over another: each has been read when the next is made.
+// split backward each block has its own, except expert_up with expert ranks; otherwise they lie in
+// memory of all blocks, also that of BlockScratch, one over another: each has been read when the
+// next is made.
 struct BlockProductGradients {
   void* qkv = nullptr;   // [N, Q]
   void* proj = nullptr;  // [n, C]

@@ -203,11 +203,6 @@ absl::Status ValidateExpertRanks(const v1::JobSpec& spec) {
   if (spec.compute().device() == v1::ComputeSpec::CUDA) {
     return refused("but on GPUs every worker computes all experts: leave it out");
   }
-  if (parallelism.pipeline_schedule() == v1::ParallelismSpec::ZERO_BUBBLE) {
-    return refused(
-        "but ZERO_BUBBLE makes gradients of weights later, when other workers' tokens are gone: "
-        "take another parallelism.pipeline_schedule");
-  }
   MUSTER_RETURN_IF_ERROR(ValidateFewerExpertRanks(spec));
   const Mesh mesh = MeshOf(spec);
   if (mesh.size(kExpertAxes) == static_cast<int>(ranks)) return absl::OkStatus();

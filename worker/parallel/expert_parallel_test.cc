@@ -16,17 +16,20 @@ constexpr int64_t kSequenceTokens = 120;
 // Context ranks, of which so many share out the experts; and tensor ranks.
 class ExpertParallelTest : public ::testing::TestWithParam<std::tuple<int, int, int>> {
  protected:
-  void Check(const TransformerShape& shape, const Batch& batch, Recompute recompute) {
-    SCOPED_TRACE(absl::StrCat("recompute ", static_cast<int>(recompute)));
+  void Check(const TransformerShape& shape, const Batch& batch, Recompute recompute,
+             bool split_backward = false) {
+    SCOPED_TRACE(absl::StrCat("recompute ", static_cast<int>(recompute), split_backward));
     const auto [context, expert, tensor] = GetParam();
     const Mesh mesh({.context_copies = context, .tensor = tensor, .expert = expert});
     ExpectResultsOfOneRank(
         [&](const Mesh& mesh) { return TransformerOf(shape, mesh, DType::kF32, recompute); },
-        {.mesh = mesh, .sequence_parallel = tensor > 1}, batch, BoundOf(DType::kF32));
+        {.mesh = mesh, .sequence_parallel = tensor > 1, .split_backward = split_backward}, batch,
+        BoundOf(DType::kF32));
   }
   void CheckAll(const TransformerShape& shape, const Batch& batch) {
     for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
       Check(shape, batch, recompute);
+      Check(shape, batch, recompute, /*split_backward=*/true);
     }
   }
 };

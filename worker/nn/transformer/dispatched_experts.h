@@ -16,7 +16,9 @@ namespace muster {
 // experts, which compute them, and their results come back to their places. First ranks tell one
 // another how many rows each expert gets, then rows go in rounds (ExpertDispatch), whose memory is
 // bounded. Forward makes the rounds from the last to the first, whose activations remain for
-// backward; backward makes those of the other rounds again. Holds shapes only. Thread-safe.
+// backward; backward makes those of the other rounds again. Gradients of experts' weights are made
+// round by round, while the rows are there, even where backward is split: so sums have one order.
+// Holds shapes only. Thread-safe.
 class DispatchedExperts {
  public:
   explicit DispatchedExperts(const TransformerShape& shape)

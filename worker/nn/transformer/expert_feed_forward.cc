@@ -444,13 +444,15 @@ void ExpertFeedForward::BackwardWeights(const ComputeContext& context,
                                         const BlockGradients& gradients) const {
   const ComputeContext own = OwnRows(context);
   if (own.rows.count() == 0) return ZeroGradients(own, gradients);
-  const RowsOfExperts rows = OwnRowsOfExperts(own, activations);
-  Gather(own, activations, dout, scratch);
-  products_.BackwardOutWeights(own, rows, scratch.expert_rows, activations.experts.activated,
-                               own.gradients, gradients.experts.down);
-  Gather(own, activations, activations.norm2_out, scratch);
-  products_.BackwardUpWeights(own, rows, products.expert_up, scratch.expert_rows, own.gradients,
-                              gradients.experts.up);
+  if (own.expert_group == nullptr) {
+    const RowsOfExperts rows = OwnRowsOfExperts(own, activations);
+    Gather(own, activations, dout, scratch);
+    products_.BackwardOutWeights(own, rows, scratch.expert_rows, activations.experts.activated,
+                                 own.gradients, gradients.experts.down);
+    Gather(own, activations, activations.norm2_out, scratch);
+    products_.BackwardUpWeights(own, rows, products.expert_up, scratch.expert_rows, own.gradients,
+                                gradients.experts.up);
+  }
   BackwardRouterWeights(own, activations, products, gradients);
   if (experts_.shared_width == 0) return;
   shared_.BackwardWeights(own, Shared(activations), SharedGradient(activations, dout), products.up,

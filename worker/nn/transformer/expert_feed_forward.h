@@ -39,12 +39,13 @@ class ExpertFeedForward {
   void RecomputeActivations(Recompute recompute, const ComputeContext& context,
                             const BlockWeights& weights, const BlockActivations& activations,
                             const BlockScratch& scratch) const;
-  // Makes products.proj, and leaves the gradients of weights unless they are made apart. With a
+  // Makes products.proj, and leaves the gradients of weights unless BackwardWeights does. With a
   // gate, activations.experts.shared becomes the gradient of what the gate multiplies.
   void Backward(const ComputeContext& context, const BlockWeights& weights,
                 const BlockActivations& activations, const ExpertBackwardArrays& arrays,
                 const BlockGradients& gradients) const;
-  // Leaves the gradients of weights. `dout` is Backward's. Overwrites scratch.expert_rows.
+  // Leaves the gradients of weights; with expert ranks Backward has left those of experts. `dout`
+  // is Backward's. Overwrites scratch.expert_rows.
   void BackwardWeights(const ComputeContext& context, const BlockActivations& activations,
                        const void* dout, const BlockProductGradients& products,
                        const BlockScratch& scratch, const BlockGradients& gradients) const;
