@@ -112,7 +112,7 @@ void Walk::TakeExperts(uint64_t layer, BlockActivations& block) {
   take(keeps_inputs, M * of.F, experts.activated);
   if (r.expert_ranks > 1) {
     // Recomputation sends rows again, but no counts.
-    take(training, r.expert_ranks * of.E, experts.rank_counts);
+    take(training, r.expert_ranks * (of.E + 1), experts.rank_offsets);
     take(keeps_products, M * r.C, experts.hosted.x);
     take(keeps_products, M, experts.hosted.weights);
     take(keeps_products, of.E / r.expert_ranks + 1, experts.hosted.offsets);

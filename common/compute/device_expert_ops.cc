@@ -40,6 +40,11 @@ void DeviceExpertOps::OrderRows(const RouterShape& shape, const int32_t* chosen,
   DeviceOrderRows(stream_, shape, chosen, rows);
 }
 
+void DeviceExpertOps::OrderHostedRows(const HostedRowsShape& shape, const int32_t* rank_offsets,
+                                      int32_t* offsets, int32_t* numbers) {
+  DeviceOrderHostedRows(stream_, shape, rank_offsets, offsets, numbers);
+}
+
 void DeviceExpertOps::GatherRows(const TokenRowsShape& shape, const void* x,
                                  const int32_t* assignments, void* rows) {
   DeviceGatherRows(stream_, shape, x, assignments, rows);

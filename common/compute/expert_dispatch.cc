@@ -4,19 +4,18 @@
 
 namespace muster {
 
-ExpertDispatch::ExpertDispatch(absl::Span<const int32_t> counts, int ranks, int rank)
-    : counts_(counts),
+ExpertDispatch::ExpertDispatch(absl::Span<const int32_t> offsets, int ranks, int rank)
+    : offsets_(offsets),
       ranks_(ranks),
       rank_(rank),
-      experts_(static_cast<int64_t>(counts.size()) / ranks) {
+      experts_(static_cast<int64_t>(offsets.size()) / ranks - 1) {
   const int64_t of_rank = experts_ / ranks_;
   for (int r = 0; r < ranks_; ++r) {
-    int64_t own = 0, taken = 0;
-    for (int64_t expert = 0; expert < experts_; ++expert) own += count(r, expert);
-    for (int64_t expert = r * of_rank; expert < (r + 1) * of_rank; ++expert) {
-      for (int source = 0; source < ranks_; ++source) taken += count(source, expert);
+    int64_t taken = 0;
+    for (int source = 0; source < ranks_; ++source) {
+      taken += offset(source, (r + 1) * of_rank) - offset(source, r * of_rank);
     }
-    most_.push_back(MostHostedRows(own));
+    most_.push_back(MostHostedRows(offset(r, experts_)));
     rounds_ = std::max<int>(rounds_, CeilDivide(taken, most_[r]));
   }
 }
@@ -38,26 +37,16 @@ void ExpertDispatch::ForEach(int rank, int round, Visitor visitor) const {
 
 ExpertDispatch::Round ExpertDispatch::MakeRound(int round) const {
   Round made;
-  const int64_t of_rank = experts_ / ranks_;
-  std::vector<int64_t> own(experts_);
-  for (int64_t expert = 1; expert < experts_; ++expert) {
-    own[expert] = own[expert - 1] + count(rank_, expert - 1);
-  }
   for (int peer = 0; peer < ranks_; ++peer) {
     ForEach(peer, round, [&](int64_t expert, int source, int64_t first, int64_t rows) {
-      if (source == rank_) made.sent.push_back({peer, own[expert] + first, rows});
+      if (source == rank_) made.sent.push_back({peer, offset(rank_, expert) + first, rows});
     });
   }
-  made.offsets.assign(of_rank + 1, 0);
-  int64_t at = 0;
-  ForEach(rank_, round, [&](int64_t expert, int source, int64_t, int64_t rows) {
-    made.taken.push_back({source, at, rows});
-    at += rows;
-    made.offsets[expert - rank_ * of_rank + 1] = static_cast<int32_t>(at);
+  made.first = round * most_[rank_];
+  ForEach(rank_, round, [&](int64_t, int source, int64_t, int64_t rows) {
+    made.taken.push_back({source, made.rows, rows});
+    made.rows += rows;
   });
-  for (int64_t e = 0; e < of_rank; ++e) {
-    made.offsets[e + 1] = std::max(made.offsets[e + 1], made.offsets[e]);
-  }
   return made;
 }
 

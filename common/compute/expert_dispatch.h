@@ -25,7 +25,7 @@ inline int64_t MostHostedRows(int64_t own_rows) {
 // For example, with 2 ranks of one expert each, of which rank 0 has rows {3, 1} of experts 0 and 1
 // and rank 1 has {2, 2}: rank 0 takes 3 rows of its own and 2 of rank 1, rank 1 takes 1 and 2.
 //
-// A pure function of all ranks' counts, the same on every rank. Immutable.
+// A pure function of all ranks' offsets, the same on every rank. Immutable.
 class ExpertDispatch {
  public:
   // Consecutive rows of one expert.
@@ -41,13 +41,14 @@ class ExpertDispatch {
     std::vector<Rows> sent;
     // Rows that the rank takes, in order.
     std::vector<Rows> taken;
-    // [E / W + 1]: the first row of each of the rank's experts.
-    std::vector<int32_t> offsets;
+    // Of these, the number of the first one among all rounds' rows, and how many they are.
+    int64_t first = 0;
+    int64_t rows = 0;
   };
 
-  // `counts` [W, E] are the numbers of rows of each rank for each expert, whose memory outlives
-  // this. REQUIRES: W divides E.
-  ExpertDispatch(absl::Span<const int32_t> counts, int ranks, int rank);
+  // `offsets` [W, E + 1] say where each rank's own rows of each expert begin (ExpertRows::offsets);
+  // their memory outlives this. REQUIRES: W divides E.
+  ExpertDispatch(absl::Span<const int32_t> offsets, int ranks, int rank);
 
   // Returns the number of rounds, the same on all ranks; at least 1.
   int rounds() const { return rounds_; }
@@ -58,9 +59,14 @@ class ExpertDispatch {
   // rows from number `first` on of those that `source` has for the expert.
   template <typename Visitor>
   void ForEach(int rank, int round, Visitor visitor) const;
-  int64_t count(int rank, int64_t expert) const { return counts_[rank * experts_ + expert]; }
+  int64_t offset(int rank, int64_t expert) const {
+    return offsets_[rank * (experts_ + 1) + expert];
+  }
+  int64_t count(int rank, int64_t expert) const {
+    return offset(rank, expert + 1) - offset(rank, expert);
+  }
 
-  const absl::Span<const int32_t> counts_;
+  const absl::Span<const int32_t> offsets_;
   const int ranks_;
   const int rank_;
   const int64_t experts_;

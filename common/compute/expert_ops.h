@@ -35,6 +35,10 @@ class ExpertOps {
   // Makes the rows of `chosen`.
   virtual void OrderRows(const RouterShape& shape, const int32_t* chosen,
                          const ExpertRows& rows) = 0;
+  // Makes what a rank takes for its experts: where the rows of each begin, offsets [E / W + 1], and
+  // numbers [rows] = 0, 1, … `rank_offsets` [W, E + 1] are ExpertRows::offsets of all ranks.
+  virtual void OrderHostedRows(const HostedRowsShape& shape, const int32_t* rank_offsets,
+                               int32_t* offsets, int32_t* numbers) = 0;
 
   // rows [R, C] = x [N, C]'s row of the assignment's token.
   virtual void GatherRows(const TokenRowsShape& shape, const void* x, const int32_t* assignments,

@@ -40,6 +40,11 @@ void HostExpertOps::OrderRows(const RouterShape& shape, const int32_t* chosen,
   muster::OrderRows(shape, chosen, rows);
 }
 
+void HostExpertOps::OrderHostedRows(const HostedRowsShape& shape, const int32_t* rank_offsets,
+                                    int32_t* offsets, int32_t* numbers) {
+  muster::OrderHostedRows(shape, rank_offsets, offsets, numbers);
+}
+
 void HostExpertOps::GatherRows(const TokenRowsShape& shape, const void* x,
                                const int32_t* assignments, void* rows) {
   muster::GatherRows(shape, x, assignments, rows);

@@ -21,6 +21,8 @@ class HostExpertOps final : public ExpertOps {
   void RouteBackward(const RouterShape& shape, DType type,
                      const RouteBackwardArrays& arrays) override;
   void OrderRows(const RouterShape& shape, const int32_t* chosen, const ExpertRows& rows) override;
+  void OrderHostedRows(const HostedRowsShape& shape, const int32_t* rank_offsets, int32_t* offsets,
+                       int32_t* numbers) override;
   void GatherRows(const TokenRowsShape& shape, const void* x, const int32_t* assignments,
                   void* rows) override;
   void CombineRows(const TokenRowsShape& shape, const CombineArrays& arrays) override;

@@ -268,6 +268,43 @@ TEST_P(OpsContractTest, OrdersRows) {
   }
 }
 
+TEST_P(OpsContractTest, OrdersHostedRows) {
+  // Ranks without rows, experts without any, more rows than a block orders at once, and a round
+  // that begins and ends within an expert.
+  const auto random = [](int64_t ranks, int64_t experts, int32_t most) {
+    std::mt19937 random(ranks + experts);
+    std::vector<int32_t> offsets;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      offsets.push_back(0);
+      for (int64_t e = 0; e < experts; ++e) {
+        const auto some = static_cast<int32_t>(random() % (most + 1));
+        offsets.push_back(offsets.back() + (e % 3 == 1 || rank == 2 ? 0 : some));
+      }
+    }
+    return offsets;
+  };
+  for (const HostedRowsShape& shape :
+       {HostedRowsShape{.ranks = 1, .rank = 0, .experts = 1, .first = 0, .rows = 3},
+        HostedRowsShape{.ranks = 2, .rank = 1, .experts = 6, .first = 0, .rows = 0},
+        HostedRowsShape{.ranks = 3, .rank = 1, .experts = 12, .first = 70, .rows = 90},
+        HostedRowsShape{.ranks = 4, .rank = 3, .experts = 80, .first = 0, .rows = 5000}}) {
+    const std::vector<int32_t> rank_offsets = random(shape.ranks, shape.experts, 200);
+    const int64_t places = shape.experts / shape.ranks + 1;
+    std::vector<int32_t> offsets(places), numbers(shape.rows);
+    HostExpertOps().OrderHostedRows(shape, rank_offsets.data(), offsets.data(), numbers.data());
+    auto* const got_offsets = static_cast<int32_t*>(Room(places * sizeof(int32_t)));
+    auto* const got_numbers = static_cast<int32_t*>(Room((shape.rows + 1) * sizeof(int32_t)));
+    ops().experts().OrderHostedRows(shape, PutValues(rank_offsets), got_offsets, got_numbers);
+    const auto read = [&](const int32_t* from, int64_t n) {
+      std::vector<int32_t> values(n);
+      ReadBytes(from, values.data(), n * sizeof(int32_t));
+      return values;
+    };
+    EXPECT_EQ(read(got_offsets, places), offsets);
+    EXPECT_EQ(read(got_numbers, shape.rows), numbers);
+  }
+}
+
 TEST_P(OpsContractTest, GathersAndCombinesRows) {
   for (const TokenRowsShape& sizes : {TokenRowsShape{.tokens = 1, .top_k = 1, .width = 1},
                                       TokenRowsShape{.tokens = 30, .top_k = 2, .width = 40},

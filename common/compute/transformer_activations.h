@@ -73,8 +73,8 @@ struct ExpertActivations {
   // data ranks (ChoiceLimit).
   int32_t* placed = nullptr;
   float* choices = nullptr;
-  // With expert ranks, [e, E]: the rows of each rank for each expert; and what this rank takes.
-  int32_t* rank_counts = nullptr;
+  // With expert ranks, [e, E + 1]: rows.offsets of every rank; and what this rank takes.
+  int32_t* rank_offsets = nullptr;
   HostedRows hosted;
   void* up = nullptr;         // T [R, U'], before the activation function
   void* activated = nullptr;  // T [R, F'], weighted

@@ -35,6 +35,7 @@ std::vector<Refusal> OnServers(const v1::JobSpec& spec) {
   return {over(1, "parallelism.pipeline", parallelism.pipeline()),
           over(1, "parallelism.tensor", parallelism.tensor()),
           over(1, "parallelism.context", parallelism.context()),
+          over(1, "parallelism.expert", parallelism.expert()),
           over(0, "parallelism.zero.stage", parallelism.zero().stage())};
 }
 

@@ -104,6 +104,11 @@ INSTANTIATE_TEST_SUITE_P(
                AllOf(HasSubstr("parallelism.zero.offload is OPTIMIZER_STATE; but compute.device "
                                "is CUDA"),
                      HasSubstr("leave it out"))},
+        BadJob{"ExpertRanksOnServers",
+               [](v1::JobSpec& s) { OnDevicesWithServers(s).set_expert(2); },
+               AllOf(HasSubstr("parallelism.expert is 2; but compute.device is CUDA and "
+                               "update.dense PARAMETER_SERVER"),
+                     HasSubstr("take update.dense ALL_REDUCE"))},
         BadJob{"ShardsOnServers",
                [](v1::JobSpec& s) { OnDevicesWithServers(s).mutable_zero()->set_stage(3); },
                AllOf(HasSubstr("parallelism.zero.stage is 3; but compute.device is CUDA and "

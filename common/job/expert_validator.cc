@@ -200,8 +200,10 @@ absl::Status ValidateExpertRanks(const v1::JobSpec& spec) {
     return refused(absl::StrCat("it must divide the ", experts, " experts"));
   }
   MUSTER_RETURN_IF_ERROR(ValidateServedRanks(spec, "parallelism.expert", ranks));
-  if (spec.compute().device() == v1::ComputeSpec::CUDA) {
-    return refused("but on GPUs every worker computes all experts: leave it out");
+  if (spec.compute().device() == v1::ComputeSpec::CUDA && !TrainsByAllReduce(spec)) {
+    return refused(
+        "but on GPUs with parameter servers every worker computes all experts: leave it out, or "
+        "set update.dense ALL_REDUCE");
   }
   MUSTER_RETURN_IF_ERROR(ValidateFewerExpertRanks(spec));
   const Mesh mesh = MeshOf(spec);

@@ -144,6 +144,7 @@ std::string RankRefusal(const std::string& changes) {
 TEST(ExpertValidatorTest, ExpertRanks) {
   EXPECT_EQ(RankRefusal(""), "");
   EXPECT_EQ(RankRefusal("parallelism { zero { stage: 2 } }"), "");
+  EXPECT_EQ(RankRefusal("compute { device: CUDA }"), "");
   EXPECT_EQ(RankRefusal("parallelism { pipeline: 2 pipeline_schedule: ZERO_BUBBLE }"), "");
   EXPECT_EQ(RankRefusal("parallelism { expert: 4 zero { stage: 2 shard: 2 } }"), "");
   EXPECT_EQ(RankRefusal("min_workers: 2"), "");
@@ -155,7 +156,8 @@ TEST(ExpertValidatorTest, ExpertRanks) {
       {"model { mlp { hidden: 4 } }", "no experts"},
       {"update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER staleness_bound: 1 }",
        "update.staleness_bound 0"},
-      {"compute { device: CUDA }", "on GPUs"},
+      {"compute { device: CUDA } update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER }",
+       "set update.dense ALL_REDUCE"},
       {"min_workers: 3", "take a multiple of 2"},
       {"min_workers: 2 parallelism { zero { stage: 1 } }", "leave one of the three out"},
       {"workers: 12 parallelism { expert: 4 zero { stage: 1 shard: 6 } }",

@@ -149,6 +149,7 @@ class Transformer final : public Model, private UnitBoundaries {
                         .context_group = context.context_group,
                         .context_exchange = context.context_exchange,
                         .expert_group = context.expert_group,
+                        .rank_offsets = memory.rank_offsets,
                         .counting_group = context.counting_group},
             .parameters = parameters,
             .tokens = memory.tokens,

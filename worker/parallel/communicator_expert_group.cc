@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
 #include "worker/collectives/collective_call.h"
@@ -17,18 +16,27 @@ CommunicatorExpertGroup::~CommunicatorExpertGroup() {
   }
 }
 
-void CommunicatorExpertGroup::GatherCounts(absl::Span<const int32_t> mine,
-                                           absl::Span<int32_t> all) {
+void CommunicatorExpertGroup::Exchange(std::function<void()> exchange) {
+  options_.exchange([this, exchange = std::move(exchange)] {
+    if (status_.ok()) exchange();
+  });
+}
+
+void CommunicatorExpertGroup::Gather(int64_t numbers, const int32_t* mine, int32_t* all,
+                                     int32_t* on_host) {
   if (!status_.ok()) return;
   CollectiveCall call;
   call.kind = Collective::kAllGather;
   call.dtype = DType::kInt32;
-  call.count = mine.size();
-  call.in = mine.data();
-  call.out = all.data();
-  call.timeout = timeout_;
+  call.count = static_cast<size_t>(numbers);
+  call.in = mine;
+  call.out = all;
+  call.timeout = options_.timeout;
   call.label = "rows by expert";
-  status_ = wait_(*communicator_.Start(call));
+  under_way_ = options_.start(communicator_, {&call, 1});
+  Await();
+  if (!status_.ok()) return;
+  status_ = options_.read(all, numbers * size() * sizeof(int32_t), on_host);
 }
 
 void CommunicatorExpertGroup::Start(absl::Span<const Sent> sent,
@@ -36,45 +44,33 @@ void CommunicatorExpertGroup::Start(absl::Span<const Sent> sent,
   if (!status_.ok()) return;
   std::vector<CollectiveCall> messages;
   CollectiveCall call;
-  call.timeout = timeout_;
+  call.timeout = options_.timeout;
   const auto add = [&](int peer, DType type, int64_t elements) {
+    if (elements == 0) return;
     call.root = peer;
     call.dtype = type;
     call.count = static_cast<size_t>(elements);
     messages.push_back(call);
   };
-  // The messages of this rank to itself, in order.
-  std::vector<const Sent*> own;
   call.kind = Collective::kSend;
   call.label = "to expert rank";
   for (const Sent& one : sent) {
-    if (one.elements == 0) continue;
     call.in = one.from;
-    if (one.peer == rank()) {
-      own.push_back(&one);
-    } else {
-      add(one.peer, one.type, one.elements);
-    }
+    add(one.peer, one.type, one.elements);
   }
   call.kind = Collective::kReceive;
   call.label = "from expert rank";
   call.in = nullptr;
-  size_t next = 0;
   for (const Received& one : received) {
-    if (one.elements == 0) continue;
     call.out = one.to;
-    if (one.peer == rank()) {
-      std::memcpy(one.to, own[next++]->from, one.elements * SizeOf(one.type));
-    } else {
-      add(one.peer, one.type, one.elements);
-    }
+    add(one.peer, one.type, one.elements);
   }
-  if (!messages.empty()) under_way_ = communicator_.StartMessages(messages);
+  if (!messages.empty()) under_way_ = options_.start(communicator_, messages);
 }
 
 void CommunicatorExpertGroup::Await() {
   for (const std::shared_ptr<Work>& work : std::exchange(under_way_, {})) {
-    const absl::Status ended = wait_(*work);
+    const absl::Status ended = options_.wait(*work);
     if (status_.ok()) status_ = ended;
   }
 }

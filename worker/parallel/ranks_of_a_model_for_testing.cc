@@ -105,9 +105,10 @@ class DyingExpertGroup final : public ExpertGroup {
 
   int size() const override { return group_.size(); }
   int rank() const override { return group_.rank(); }
-  void GatherCounts(absl::Span<const int32_t> mine, absl::Span<int32_t> all) override {
+  void Exchange(std::function<void()> exchange) override { group_.Exchange(std::move(exchange)); }
+  void Gather(int64_t numbers, const int32_t* mine, int32_t* all, int32_t* on_host) override {
     Count();
-    group_.GatherCounts(mine, all);
+    group_.Gather(numbers, mine, all, on_host);
   }
   void Start(absl::Span<const Sent> sent, absl::Span<const Received> received) override {
     Count();
@@ -285,7 +286,7 @@ std::vector<absl::Status> StatusesAfterDeath(
     absl::optional<CommunicatorExpertGroup> expert_group;
     absl::optional<DyingExpertGroup> counting_experts;
     if (expert != nullptr) {
-      expert_group.emplace(*expert, absl::Minutes(5), wait);
+      expert_group.emplace(*expert, CommunicatorExpertGroup::Options());
       counting_experts.emplace(*expert_group, at, die);
     }
     const Results results = Train(*model_of(way.mesh), batch, way, rank, /*tensor_group=*/nullptr,
@@ -319,7 +320,7 @@ void ExpectResultsOfOneRank(
     absl::optional<CommunicatorExpertGroup> expert_group;
     const auto wait = [](Work& work) { return work.Wait(absl::InfiniteDuration()); };
     if (context != nullptr) context_group.emplace(*context, absl::Minutes(5), wait);
-    if (expert != nullptr) expert_group.emplace(*expert, absl::Minutes(5), wait);
+    if (expert != nullptr) expert_group.emplace(*expert, CommunicatorExpertGroup::Options());
     results[world->rank()] = Train(*model_of(way.mesh), batch, way, world->rank(),
                                    tensor_group.has_value() ? &*tensor_group : nullptr,
                                    context_group.has_value() ? &*context_group : nullptr,

@@ -6,6 +6,33 @@
 namespace muster {
 namespace {
 
+struct OrderHostedOp {
+  static constexpr const char* kName = "order hosted rows";
+
+  HostedRowsShape shape;
+  const int32_t* rank_offsets;
+  int32_t* offsets;
+  int32_t* numbers;
+
+  template <int N>
+  MUSTER_DEVICE void Do(int64_t i) const {
+    for (int j = 0; j < N; ++j) One(i + j);
+  }
+
+ private:
+  MUSTER_DEVICE void One(int64_t i) const {
+    if (i < shape.rows) numbers[i] = static_cast<int32_t>(i);
+    const int64_t of_rank = shape.experts / shape.ranks, first = shape.rank * of_rank;
+    if (i > of_rank) return;
+    int64_t before = -shape.first;
+    for (int64_t source = 0; source < shape.ranks; ++source) {
+      const int32_t* const of_source = rank_offsets + source * (shape.experts + 1) + first;
+      before += of_source[i] - of_source[0];
+    }
+    offsets[i] = static_cast<int32_t>(before < 0 ? 0 : Min64(before, shape.rows));
+  }
+};
+
 template <typename T>
 struct GatherOp {
   static constexpr const char* kName = "gather rows";
@@ -216,6 +243,13 @@ struct ActivateBackwardOp {
 };
 
 }  // namespace
+
+void DeviceOrderHostedRows(DeviceStream& stream, const HostedRowsShape& shape,
+                           const int32_t* rank_offsets, int32_t* offsets, int32_t* numbers) {
+  const int64_t places = shape.experts / shape.ranks + 1;
+  ForElements(stream, shape.rows < places ? places : shape.rows, /*packed=*/false,
+              OrderHostedOp{shape, rank_offsets, offsets, numbers});
+}
 
 void DeviceGatherRows(DeviceStream& stream, const TokenRowsShape& shape, const void* x,
                       const int32_t* assignments, void* rows) {

@@ -10,6 +10,8 @@ namespace muster {
 class DeviceStream;
 
 // common/kernels/moe/expert_rows.h and expert_activation.h on a device. Types: f32, bf16, f16.
+void DeviceOrderHostedRows(DeviceStream& stream, const HostedRowsShape& shape,
+                           const int32_t* rank_offsets, int32_t* offsets, int32_t* numbers);
 void DeviceGatherRows(DeviceStream& stream, const TokenRowsShape& shape, const void* x,
                       const int32_t* assignments, void* rows);
 void DeviceCombineRows(DeviceStream& stream, const TokenRowsShape& shape,

@@ -113,6 +113,17 @@ struct ExpertRows {
   int32_t* places = nullptr;       // [R]: the row of each assignment
 };
 
+// The rows that a rank takes at a time for its experts, where W ranks share these out
+// (common/compute/expert_dispatch.h): of all that they have for its experts, in order of expert and
+// of rank, `rows` from number `first` on.
+struct HostedRowsShape {
+  int64_t ranks = 1;    // W
+  int64_t rank = 0;     // Has the experts from rank E / W on.
+  int64_t experts = 0;  // E, a multiple of W
+  int64_t first = 0;
+  int64_t rows = 0;
+};
+
 // Linear layers of all experts: y [R, out] = x [R, in] · weightᵀ of the row's expert, weights
 // [E, out, in]. An expert without rows costs nothing but, where gradients of weights are written,
 // its zeros.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <numeric>
 #include <vector>
 
 #include "common/kernels/parallel_for.h"
@@ -50,6 +51,20 @@ void OrderRows(const RouterShape& shape, const int32_t* chosen, const ExpertRows
     rows.assignments[row] = static_cast<int32_t>(a);
     rows.places[a] = row;
   }
+}
+
+void OrderHostedRows(const HostedRowsShape& shape, const int32_t* rank_offsets, int32_t* offsets,
+                     int32_t* numbers) {
+  const int64_t of_rank = shape.experts / shape.ranks, first = shape.rank * of_rank;
+  for (int64_t e = 0; e <= of_rank; ++e) {
+    int64_t before = 0;
+    for (int64_t source = 0; source < shape.ranks; ++source) {
+      const int32_t* const of_source = rank_offsets + source * (shape.experts + 1) + first;
+      before += of_source[e] - of_source[0];
+    }
+    offsets[e] = static_cast<int32_t>(std::clamp<int64_t>(before - shape.first, 0, shape.rows));
+  }
+  std::iota(numbers, numbers + shape.rows, 0);
 }
 
 void GatherRows(const TokenRowsShape& shape, const void* x, const int32_t* assignments,

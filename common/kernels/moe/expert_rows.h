@@ -14,6 +14,11 @@ namespace muster {
 // Makes the rows of `chosen`.
 void OrderRows(const RouterShape& shape, const int32_t* chosen, const ExpertRows& rows);
 
+// offsets [E / W + 1] = where the rows that the rank takes begin for each of its experts, given
+// ExpertRows::offsets of all ranks, [W, E + 1]; numbers [rows] = 0, 1, …
+void OrderHostedRows(const HostedRowsShape& shape, const int32_t* rank_offsets, int32_t* offsets,
+                     int32_t* numbers);
+
 // rows [R, C] = x [N, C]'s row of the assignment's token.
 void GatherRows(const TokenRowsShape& shape, const void* x, const int32_t* assignments, void* rows);
 

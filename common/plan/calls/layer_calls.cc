@@ -127,7 +127,7 @@ void LayerCalls::AddBlockForward(bool experts) {
     SumChoices();
     if (size(kExpertAxes) > 1) {
       AddExpertCall("gather rows by expert", Collective::kAllGather, DType::kInt32,
-                    transformer_.experts.E);
+                    transformer_.experts.E + 1);
       SendRows("rows to experts", /*weights=*/true);
       SendRows("results of experts", /*weights=*/false);
     }

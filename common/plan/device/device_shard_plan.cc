@@ -38,6 +38,7 @@ absl::StatusOr<DeviceShardExtents> PlanDeviceShard(const v1::JobSpec& spec, uint
                           PlanShardedMemory(tensors, {.stage = ZeroStage(spec),
                                                       .shards = shards,
                                                       .replicas = SizeAlong(kCopyAxes, spec),
+                                                      .expert_ranks = SizeAlong(kExpertAxes, spec),
                                                       .kept_bytes = KeptGatheredBytes(spec)}));
   DeviceShardExtents shard;
   shard.weights = memory.weight_slices / sizeof(float);

@@ -24,6 +24,7 @@ ActivationRequest DeviceActivations(const TransformerShape& shape,
   activations.sequence_parallel = options.sequence_parallel;
   activations.context_ranks = options.mesh.size(kContext);
   activations.context_exchange = options.context_exchange;
+  activations.expert_ranks = options.mesh.size(kExpertAxes);
   SetUnits(shape.layers, options.chunks[0], activations);
   activations.split_backward = options.split_backward;
   activations.placement = kOnDevice;

@@ -36,8 +36,8 @@ struct DeviceComputeOptions {
   // The largest micro-batch, of whole sequences.
   int64_t sequences = 0;
   int64_t length = 0;
-  // The mesh of the ranks that compute the transformer together, and whether those of a layer share
-  // out rows where no rank needs all of them.
+  // The mesh along kShareAxes, of the ranks that compute the transformer together and those that
+  // share out experts; and whether those of a layer share out rows where no rank needs all of them.
   Mesh mesh;
   bool sequence_parallel = false;
   ContextExchange context_exchange = ContextExchange::kRing;

@@ -73,6 +73,7 @@ class DeviceMicroBatch final : public TransformerMicroBatch {
             .loss = {.labels = batch.labels, .sums = passes_.sums(kind_)},
             .router_sums = passes_.memory().router_sums,
             .expert_loads = passes_.memory().expert_loads,
+            .rank_offsets = passes_.rank_offsets(pass_),
             .clock = &batch.record->clock,
             .loss_scale = &batch.record->loss_scale,
             .arrays = set.arrays[arrays_]};

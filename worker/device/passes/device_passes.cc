@@ -30,7 +30,7 @@ absl::optional<size_t> DevicePasses::ArraysOf(const UnitRange& units) const {
 struct DevicePasses::Pinned {
   HeadSums training;
   HeadSums evaluation;
-  // The loads of experts lie behind.
+  // The loads of experts lie behind, and then what expert ranks tell one another.
   RouterSums routers;
   HeadSums& Of(Pass pass) { return pass == Pass::kTraining ? training : evaluation; }
 };
@@ -48,9 +48,15 @@ absl::StatusOr<std::unique_ptr<DevicePasses>> DevicePasses::Create(
   const DevicePassMemory& memory = passes->memory_ =
       PlanDevicePasses(extents, passes->buffer_.data());
   passes->loads_ = memory.expert_blocks * extents.activations.experts.loads_of_block();
+  const uint64_t expert_ranks = extents.activations.expert_ranks;
+  if (expert_ranks > 1) {
+    passes->rank_offsets_ = shape.layers * expert_ranks * (shape.experts.experts + 1);
+  }
   MUSTER_ASSIGN_OR_RETURN(
-      passes->pinned_, DeviceBuffer::Allocate(MemoryPlace::kPinnedHost,
-                                              sizeof(Pinned) + passes->loads_ * sizeof(uint64_t)));
+      passes->pinned_,
+      DeviceBuffer::Allocate(MemoryPlace::kPinnedHost,
+                             sizeof(Pinned) + passes->loads_ * sizeof(uint64_t) +
+                                 memory.sets.size() * passes->rank_offsets_ * sizeof(int32_t)));
   new (passes->pinned_.data()) Pinned();
   MUSTER_ASSIGN_OR_RETURN(passes->stream_, DeviceStream::Create());
   passes->stream_->Fill(passes->buffer_.data(), 0, bytes);
@@ -129,8 +135,32 @@ void DevicePasses::MakeCalls(Communicator& communicator, absl::Span<const Collec
   });
 }
 
+void DevicePasses::Exchange(std::function<void()> exchange) {
+  recorder_->DoBetween([this, exchange = std::move(exchange)] {
+    idle_ = false;
+    if (stream_->status().ok()) exchange();
+  });
+}
+
+absl::Status DevicePasses::Read(const void* from, size_t bytes, void* to) {
+  MUSTER_RETURN_IF_ERROR(AwaitMade());
+  stream_->CopyToHost(to, from, bytes);
+  stream_->Fail(stream_->Synchronize());
+  return stream_->status();
+}
+
+int32_t* DevicePasses::rank_offsets(const DeviceRecorder::Pass& pass) const {
+  if (rank_offsets_ == 0) return nullptr;
+  std::byte* const begin = pinned_.data() + sizeof(Pinned) + loads_ * sizeof(uint64_t);
+  return reinterpret_cast<int32_t*>(begin) + pass.set() * rank_offsets_;
+}
+
 absl::Status DevicePasses::AwaitCalls() {
   recorder_->Queue();
+  return AwaitMade();
+}
+
+absl::Status DevicePasses::AwaitMade() {
   for (const std::shared_ptr<Work>& call : std::exchange(calls_, {})) {
     stream_->Fail(call->Wait(absl::InfiniteDuration()));
   }

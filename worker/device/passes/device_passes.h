@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -98,12 +99,22 @@ class DevicePasses {
   // after does nothing. The communicator outlives the passes. REQUIRES: a pass's call is being
   // queued, or none is put off.
   void MakeCalls(Communicator& communicator, absl::Span<const CollectiveCall> calls);
+  // Does `exchange` where MakeCalls would make calls, which it may do itself, and Read. Between
+  // graphs it is the host's to decide, each time that the pass's call is queued or launched, what
+  // it queues by ops(). It must not refer to what does not live as long as the passes.
+  void Exchange(std::function<void()> exchange);
+  // Copies from device memory to the host's what has been computed by then, and received by calls
+  // that have ended well on all ranks. Waits for the device. REQUIRES: in an exchange.
+  absl::Status Read(const void* from, size_t bytes, void* to);
   // Blocks until these calls have ended well on all ranks; until then their results count for
   // nothing. Returns the first failure.
   absl::Status AwaitCalls();
 
   // Returns the status of what has been queued. Does not queue what was put off.
   absl::Status status() const { return stream_->status(); }
+
+  // Returns ComputeContext::rank_offsets for passes with this set; null without expert ranks.
+  int32_t* rank_offsets(const DeviceRecorder::Pass& pass) const;
 
   // Returns what passes of this kind add the loss to.
   HeadSums* sums(Pass pass) const {
@@ -133,6 +144,8 @@ class DevicePasses {
 
   absl::Status UploadRotaryTable(const TransformerShape& shape);
   Pinned& pinned() const;
+  // Waits for the calls that were made.
+  absl::Status AwaitMade();
   // Zeroes what training's passes add up.
   void ClearSums(DeviceStream& stream);
 
@@ -144,6 +157,8 @@ class DevicePasses {
   const std::vector<UnitRange> units_;
   // Elements of memory_.expert_loads.
   size_t loads_ = 0;
+  // Numbers in the host's memory of what expert ranks tell one another about a micro-batch.
+  size_t rank_offsets_ = 0;
   // Buffers go last: streams wait for the work queued when they go.
   DeviceBuffer buffer_;
   DeviceBuffer pinned_;

@@ -102,10 +102,14 @@ absl::StatusOr<std::vector<GradientBucket>> DeviceShard::PlanBuckets(
 absl::Status DeviceShard::MoveGroups(RankGroups& groups) {
   const Communicator& group = groups.Group(divides() ? kShardAxes : kGradientAxes);
   int communicators = TensorCommunicators(options_);
-  if (groups.Others(kContext) != nullptr) ++communicators;
   if (group.size() > 1) ++communicators;
-  if (divides() && groups.Others(kCopyAxes) != nullptr) ++communicators;
-  if (groups.Others(Axis::kPipeline) != nullptr) ++communicators;
+  std::vector<Axes> others = {kContext, Axis::kPipeline, kExpertAxes};
+  if (divides()) others.push_back(kCopyAxes);
+  if (groups.Others(kExpertAxes) != nullptr) {
+    others.push_back(kExpertCopyAxes);
+    if (divides()) others.push_back(kExpertShardAxes);
+  }
+  for (const Axes axes : others) communicators += groups.Others(axes) != nullptr ? 1 : 0;
   if (groups.tied_group() != nullptr) ++communicators;
   // Communicators take device memory, too, and cannot wait for it.
   MUSTER_RETURN_IF_ERROR(AwaitDevice(options_, communicators));
@@ -146,6 +150,14 @@ std::vector<std::shared_ptr<Work>> DeviceShard::StartCalls(Communicator& group,
                                                            absl::Span<const CollectiveCall> calls) {
   passes_->MakeCalls(group, calls);
   return {};
+}
+
+void DeviceShard::Exchange(std::function<void()> exchange) {
+  passes_->Exchange(std::move(exchange));
+}
+
+absl::Status DeviceShard::Read(const void* from, size_t bytes, void* to) {
+  return passes_->Read(from, bytes, to);
 }
 
 ShardPlace::Replica DeviceShard::replica() {
@@ -237,12 +249,17 @@ void DeviceShard::ForEachSpan(
 DeviceUpdateArrays DeviceShard::ArraysOf(absl::Span<const absl::Span<float>> sums) const {
   DeviceUpdateArrays arrays;
   arrays.state = memory();
+  // Adds elements of one block; each counts once in norms.
   const auto add = [&arrays](const DenseLayout::Block& block, DeviceUpdateArrays::Stretch stretch) {
     stretch.weight_decay = block.weight_decay;
     Add(std::move(stretch), block.repeated, arrays);
   };
   if (!divides()) {
-    for (const DenseLayout::Block& block : places_.layout().blocks()) {
+    // Expert ranks have all else in common.
+    const MeshPosition& shard = kept_.state().shard();
+    const bool repeats = Holders(shard.mesh).Repeats(shard.at(kHolderAxes));
+    for (DenseLayout::Block block : places_.layout().blocks()) {
+      block.repeated |= repeats && !places_.layout().parts()[block.part].experts;
       add(block, StretchAt(block.begin, block.elements()));
     }
     return arrays;
@@ -282,7 +299,8 @@ absl::Status DeviceShard::TakeBack() {
 }
 
 absl::Status DeviceShard::EndPasses() {
-  if (options_.compute.mesh.size(kLayerAxes) > 1) MUSTER_RETURN_IF_ERROR(passes_->AwaitCalls());
+  if (options_.compute.mesh.size(kLayerAxes | kExpertAxes) > 1)
+    MUSTER_RETURN_IF_ERROR(passes_->AwaitCalls());
   return passes_->stream().status();
 }
 

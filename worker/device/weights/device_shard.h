@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -81,6 +82,8 @@ class DeviceShard final : public ShardPlace {
   absl::Status MakeCall(Communicator& group, const CollectiveCall& call) override;
   std::vector<std::shared_ptr<Work>> StartCalls(Communicator& group,
                                                 absl::Span<const CollectiveCall> calls) override;
+  void Exchange(std::function<void()> exchange) override;
+  absl::Status Read(const void* from, size_t bytes, void* to) override;
   Replica replica() override;
   absl::Span<float> sums() override;
   void PlaceWeights(absl::Span<float* const> places) override;

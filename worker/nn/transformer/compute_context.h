@@ -54,6 +54,8 @@ struct ComputeContext {
   ContextExchange context_exchange = ContextExchange::kRing;
   // The ranks that share out experts; null: this rank has all of them.
   ExpertGroup* expert_group = nullptr;
+  // [layers, e, E + 1], in the host's memory: what every block has in rank_offsets.
+  int32_t* rank_offsets = nullptr;
   // LayerContext::counting_group.
   CountingGroup* counting_group = nullptr;
 

@@ -1,8 +1,7 @@
 #include "worker/nn/transformer/dispatched_experts.h"
 
-#include <algorithm>
 #include <cstddef>
-#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -20,27 +19,36 @@ std::byte* RowAt(void* rows, int64_t row, int64_t row_bytes) {
 
 }  // namespace
 
-RowsOfExperts DispatchedExperts::Hosted(const Call& call) const {
+RowsOfExperts DispatchedExperts::Hosted(const Call& call, const Round& round) const {
   const HostedRows& hosted = call.activations.experts.hosted;
-  const int64_t of_rank = experts_.experts / call.own.expert_group->size();
-  return {.experts = of_rank,
-          .rows = hosted.offsets[of_rank],
+  return {.experts = experts_.experts / call.own.expert_group->size(),
+          .rows = round.rows,
           .offsets = hosted.offsets,
           .assignments = call.scratch.hosted_numbers,
           .weights = hosted.weights};
 }
 
+int32_t* DispatchedExperts::OffsetsOnHost(const Call& call) const {
+  return call.own.rank_offsets + layer_ * call.own.expert_group->size() * (experts_.experts + 1);
+}
+
 ExpertDispatch DispatchedExperts::Dispatch(const Call& call) const {
   const ExpertGroup& group = *call.own.expert_group;
   return ExpertDispatch(
-      absl::MakeConstSpan(call.activations.experts.rank_counts, group.size() * experts_.experts),
-      group.size(), group.rank());
+      absl::MakeConstSpan(OffsetsOnHost(call), group.size() * (experts_.experts + 1)), group.size(),
+      group.rank());
 }
 
-void DispatchedExperts::SetOffsets(const Call& call, const ExpertDispatch::Round& round) const {
-  std::copy(round.offsets.begin(), round.offsets.end(), call.activations.experts.hosted.offsets);
-  // Weights lie in the order of rows.
-  std::iota(call.scratch.hosted_numbers, call.scratch.hosted_numbers + round.offsets.back(), 0);
+void DispatchedExperts::OrderHosted(const Call& call, const Round& round) const {
+  const ExpertGroup& group = *call.own.expert_group;
+  const ExpertActivations& experts = call.activations.experts;
+  call.own.ops.experts().OrderHostedRows({.ranks = group.size(),
+                                          .rank = group.rank(),
+                                          .experts = experts_.experts,
+                                          .first = round.first,
+                                          .rows = round.rows},
+                                         experts.rank_offsets, experts.hosted.offsets,
+                                         call.scratch.hosted_numbers);
 }
 
 void DispatchedExperts::GatherRows(const Call& call, const void* x) const {
@@ -61,57 +69,61 @@ void DispatchedExperts::GatherWeights(const Call& call) const {
       call.scratch.row_weights);
 }
 
-void DispatchedExperts::StartOut(const Call& call, const ExpertDispatch::Round& round, void* hosted,
-                                 float* weights) const {
+void DispatchedExperts::Start(const Call& call, const RowsList& sent, const Place& from,
+                              const RowsList& taken, const Place& to) const {
+  const DType type = call.own.type;
   const int64_t C = shape_.width;
-  const int64_t bytes = C * static_cast<int64_t>(SizeOf(call.own.type));
-  std::vector<ExpertGroup::Sent> sent;
-  std::vector<ExpertGroup::Received> taken;
-  for (const ExpertDispatch::Rows& rows : round.sent) {
-    sent.push_back({rows.peer, call.own.type, rows.count * C,
-                    RowAt(call.scratch.expert_rows, rows.first, bytes)});
-    if (weights == nullptr) continue;
-    sent.push_back({rows.peer, DType::kF32, rows.count, call.scratch.row_weights + rows.first});
+  const int64_t bytes = C * static_cast<int64_t>(SizeOf(type));
+  ExpertGroup& group = *call.own.expert_group;
+  const bool weights = from.weights != nullptr;
+  std::vector<ExpertGroup::Sent> out;
+  std::vector<ExpertGroup::Received> in;
+  // Rows of which this rank has the experts stay here, in the same order on both ends.
+  RowsList own_from, own_to;
+  for (const ExpertDispatch::Rows& rows : sent) {
+    if (rows.peer == group.rank()) {
+      own_from.push_back(rows);
+      continue;
+    }
+    out.push_back({rows.peer, type, rows.count * C, RowAt(from.rows, rows.first, bytes)});
+    if (weights) out.push_back({rows.peer, DType::kF32, rows.count, from.weights + rows.first});
   }
-  for (const ExpertDispatch::Rows& rows : round.taken) {
-    taken.push_back({rows.peer, call.own.type, rows.count * C, RowAt(hosted, rows.first, bytes)});
-    if (weights == nullptr) continue;
-    taken.push_back({rows.peer, DType::kF32, rows.count, weights + rows.first});
+  for (const ExpertDispatch::Rows& rows : taken) {
+    if (rows.peer == group.rank()) {
+      own_to.push_back(rows);
+      continue;
+    }
+    in.push_back({rows.peer, type, rows.count * C, RowAt(to.rows, rows.first, bytes)});
+    if (weights) in.push_back({rows.peer, DType::kF32, rows.count, to.weights + rows.first});
   }
-  call.own.expert_group->Start(sent, taken);
+  group.Start(out, in);
+  Ops& ops = call.own.ops;
+  for (size_t i = 0; i < own_from.size(); ++i) {
+    const int64_t first = own_from[i].first, to_first = own_to[i].first, rows = own_to[i].count;
+    ops.Convert(rows * C, type, RowAt(from.rows, first, bytes), type,
+                RowAt(to.rows, to_first, bytes));
+    if (weights) {
+      ops.Convert(rows, DType::kF32, from.weights + first, DType::kF32, to.weights + to_first);
+    }
+  }
 }
 
-void DispatchedExperts::Return(const Call& call, const ExpertDispatch::Round& round,
-                               bool gradients) const {
-  const int64_t C = shape_.width;
-  const int64_t bytes = C * static_cast<int64_t>(SizeOf(call.own.type));
-  const BlockScratch& scratch = call.scratch;
-  std::vector<ExpertGroup::Sent> sent;
-  std::vector<ExpertGroup::Received> taken;
-  for (const ExpertDispatch::Rows& rows : round.taken) {
-    sent.push_back(
-        {rows.peer, call.own.type, rows.count * C, RowAt(scratch.hosted_rows, rows.first, bytes)});
-    if (!gradients) continue;
-    sent.push_back({rows.peer, DType::kF32, rows.count, scratch.hosted_dweights + rows.first});
-  }
-  for (const ExpertDispatch::Rows& rows : round.sent) {
-    taken.push_back({rows.peer, call.own.type, rows.count * C,
-                     RowAt(scratch.returned_rows, rows.first, bytes)});
-    if (!gradients) continue;
-    taken.push_back({rows.peer, DType::kF32, rows.count, scratch.row_dweights + rows.first});
-  }
-  call.own.expert_group->Start(sent, taken);
+void DispatchedExperts::Return(const Call& call, const Round& round, const Place& from,
+                               const Place& to) const {
+  Start(call, round.taken, from, round.sent, to);
   call.own.expert_group->Await();
 }
 
-void DispatchedExperts::Take(const Call& call, const BlockWeights& weights,
-                             const ExpertDispatch::Round& round, Beside beside) const {
+void DispatchedExperts::Take(const Call& call, const BlockWeights& weights, const Round& round,
+                             const Beside& beside) const {
   const ExpertActivations& experts = call.activations.experts;
-  StartOut(call, round, experts.hosted.x, experts.hosted.weights);
+  Start(call, round.sent, {call.scratch.expert_rows, call.scratch.row_weights}, round.taken,
+        {experts.hosted.x, experts.hosted.weights});
   beside();
   call.own.expert_group->Await();
-  SetOffsets(call, round);
-  const RowsOfExperts rows = Hosted(call);
+  OrderHosted(call, round);
+  if (round.rows == 0) return;
+  const RowsOfExperts rows = Hosted(call, round);
   products_.MakeUp(call.own, rows, experts.hosted.x, weights.experts.up, experts.up);
   products_.Activate(call.own, rows, experts.up, experts.activated);
 }
@@ -120,24 +132,33 @@ void DispatchedExperts::Forward(const ComputeContext& own, const BlockWeights& w
                                 const BlockActivations& activations, const BlockScratch& scratch,
                                 Beside beside) const {
   const Call call = {own, activations, scratch};
-  const ExpertActivations& experts = activations.experts;
-  ExpertGroup& group = *own.expert_group;
-  std::vector<int32_t> mine(experts_.experts);
-  for (int64_t e = 0; own_rows(call) > 0 && e < experts_.experts; ++e) {
-    mine[e] = experts.rows.offsets[e + 1] - experts.rows.offsets[e];
+  if (own_rows(call) == 0) {
+    own.ops.Zero(experts_.experts + 1, reinterpret_cast<float*>(activations.experts.rows.offsets));
   }
-  group.GatherCounts(mine, absl::MakeSpan(experts.rank_counts, group.size() * experts_.experts));
-  if (!group.status().ok()) return;
   GatherRows(call, activations.norm2_out);
   GatherWeights(call);
+  own.expert_group->Exchange(
+      [this, call, weights, beside = std::move(beside)] { ForwardRounds(call, weights, beside); });
+}
+
+void DispatchedExperts::ForwardRounds(const Call& call, const BlockWeights& weights,
+                                      const Beside& beside) const {
+  const ExpertActivations& experts = call.activations.experts;
+  const BlockScratch& scratch = call.scratch;
+  ExpertGroup& group = *call.own.expert_group;
+  group.Gather(experts_.experts + 1, experts.rows.offsets, experts.rank_offsets,
+               OffsetsOnHost(call));
+  if (!group.status().ok()) return;
   const ExpertDispatch dispatch = Dispatch(call);
   const int last = dispatch.rounds() - 1;
   for (int r = last; r >= 0; --r) {
-    const ExpertDispatch::Round round = dispatch.MakeRound(r);
+    const Round round = dispatch.MakeRound(r);
     Take(call, weights, round, r == last ? beside : Beside(Nothing));
-    products_.MakeOut(own, Hosted(call), experts.activated, weights.experts.down,
-                      scratch.hosted_rows);
-    Return(call, round, /*gradients=*/false);
+    if (round.rows > 0) {
+      products_.MakeOut(call.own, Hosted(call, round), experts.activated, weights.experts.down,
+                        scratch.hosted_rows);
+    }
+    Return(call, round, {scratch.hosted_rows}, {scratch.returned_rows});
     if (!group.status().ok()) return;
   }
 }
@@ -148,52 +169,80 @@ void DispatchedExperts::Recompute(const ComputeContext& own, const BlockWeights&
   const Call call = {own, activations, scratch};
   GatherRows(call, activations.norm2_out);
   GatherWeights(call);
-  Take(call, weights, Dispatch(call).MakeRound(0), Nothing);
+  own.expert_group->Exchange(
+      [this, call, weights] { Take(call, weights, Dispatch(call).MakeRound(0), Nothing); });
 }
 
 void DispatchedExperts::Activate(const ComputeContext& own, const BlockActivations& activations,
                                  const BlockScratch& scratch) const {
-  const Call call = {own, activations, scratch};
-  SetOffsets(call, Dispatch(call).MakeRound(0));
-  products_.Activate(own, Hosted(call), activations.experts.up, activations.experts.activated);
+  own.expert_group->Exchange([this, call = Call{own, activations, scratch}] {
+    const Round round = Dispatch(call).MakeRound(0);
+    OrderHosted(call, round);
+    if (round.rows == 0) return;
+    const ExpertActivations& experts = call.activations.experts;
+    products_.Activate(call.own, Hosted(call, round), experts.up, experts.activated);
+  });
 }
 
 void DispatchedExperts::Backward(const ComputeContext& own, const BlockWeights& weights,
                                  const BlockActivations& activations, const void* dout,
                                  void* expert_up, const BlockScratch& scratch,
                                  const BlockGradients& gradients, Beside beside) const {
-  const Call call = {own, activations, scratch};
-  const ExpertActivations& experts = activations.experts;
+  const BackwardCall backward = {{own, activations, scratch}, weights, gradients, dout, expert_up};
+  GatherRows(backward.call, dout);
+  own.expert_group->Exchange(
+      [this, backward, beside = std::move(beside)] { BackwardRounds(backward, beside); });
+  if (own_rows(backward.call) == 0) return;
+  own.ops.experts().GatherRows(
+      {.type = DType::kF32, .tokens = own_rows(backward.call), .top_k = 1, .width = 1},
+      scratch.row_dweights, activations.experts.rows.places, scratch.weights_gradient);
+}
+
+void DispatchedExperts::BackwardRounds(const BackwardCall& backward, const Beside& beside) const {
+  const Call& call = backward.call;
+  const BlockScratch& scratch = call.scratch;
+  ExpertGroup& group = *call.own.expert_group;
   const ExpertDispatch dispatch = Dispatch(call);
   for (int r = 0; r < dispatch.rounds(); ++r) {
-    const ExpertDispatch::Round round = dispatch.MakeRound(r);
+    const Round round = dispatch.MakeRound(r);
     if (r > 0) {
-      GatherRows(call, activations.norm2_out);
+      GatherRows(call, call.activations.norm2_out);
       GatherWeights(call);
-      Take(call, weights, round, Nothing);
+      Take(call, backward.weights, round, Nothing);
+      GatherRows(call, backward.dout);
     }
-    GatherRows(call, dout);
-    StartOut(call, round, scratch.hosted_rows, /*weights=*/nullptr);
+    Start(call, round.sent, {scratch.expert_rows}, round.taken, {scratch.hosted_rows});
     if (r == 0) beside();
-    own.expert_group->Await();
-    if (!own.expert_group->status().ok()) return;
-    SetOffsets(call, round);
-    const RowsOfExperts rows = Hosted(call);
-    const Accumulation accumulation = r == 0 ? own.gradients : Accumulation::kAdd;
-    products_.BackwardOutWeights(own, rows, scratch.hosted_rows, experts.activated, accumulation,
-                                 gradients.experts.down);
-    products_.BackwardOut(own, rows, scratch.hosted_rows, weights.experts.down, experts.up,
-                          scratch.inner, expert_up, scratch.hosted_dweights);
-    products_.BackwardUpWeights(own, rows, expert_up, experts.hosted.x, accumulation,
-                                gradients.experts.up);
-    products_.BackwardUp(own, rows, expert_up, weights.experts.up, scratch.hosted_rows);
-    Return(call, round, /*gradients=*/true);
-    if (!own.expert_group->status().ok()) return;
+    group.Await();
+    if (!group.status().ok()) return;
+    OrderHosted(call, round);
+    BackwardRound(backward, round, r == 0 ? call.own.gradients : Accumulation::kAdd);
+    Return(call, round, {scratch.hosted_rows, scratch.hosted_dweights},
+           {scratch.returned_rows, scratch.row_dweights});
+    if (!group.status().ok()) return;
   }
-  if (own_rows(call) == 0) return;
-  own.ops.experts().GatherRows(
-      {.type = DType::kF32, .tokens = own_rows(call), .top_k = 1, .width = 1}, scratch.row_dweights,
-      experts.rows.places, scratch.weights_gradient);
+}
+
+void DispatchedExperts::BackwardRound(const BackwardCall& backward, const Round& round,
+                                      Accumulation accumulation) const {
+  // Without rows there is nothing to add, but there are zeros to write.
+  if (round.rows == 0 && accumulation == Accumulation::kAdd) return;
+  const Call& call = backward.call;
+  const ExpertActivations& experts = call.activations.experts;
+  const BlockScratch& scratch = call.scratch;
+  const RowsOfExperts rows = Hosted(call, round);
+  products_.BackwardOutWeights(call.own, rows, scratch.hosted_rows, experts.activated, accumulation,
+                               backward.gradients.experts.down);
+  if (round.rows > 0) {
+    products_.BackwardOut(call.own, rows, scratch.hosted_rows, backward.weights.experts.down,
+                          experts.up, scratch.inner, backward.expert_up, scratch.hosted_dweights);
+  }
+  products_.BackwardUpWeights(call.own, rows, backward.expert_up, experts.hosted.x, accumulation,
+                              backward.gradients.experts.up);
+  if (round.rows > 0) {
+    products_.BackwardUp(call.own, rows, backward.expert_up, backward.weights.experts.up,
+                         scratch.hosted_rows);
+  }
 }
 
 }  // namespace muster

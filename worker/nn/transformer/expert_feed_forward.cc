@@ -71,7 +71,7 @@ ExpertFeedForward::ExpertFeedForward(const TransformerShape& shape, int64_t laye
       extents_(shape.expert_extents()),
       layer_(layer),
       products_(shape),
-      dispatched_(shape),
+      dispatched_(shape, layer),
       shared_(shape, shape.experts.shared_width) {}
 
 RouterShape ExpertFeedForward::Router(const ComputeContext& own) const {
@@ -243,7 +243,7 @@ void ExpertFeedForward::Forward(const ComputeContext& context, const BlockWeight
   Count(context, own, activations);
   CountToLimit(context, own, activations);
   if (has_rows) OrderRows(context, own, activations);
-  const auto make_shared = [&] { MakeShared(own, weights, activations, branch); };
+  const auto make_shared = [=, this] { MakeShared(own, weights, activations, branch); };
   if (own.expert_group != nullptr) {
     dispatched_.Forward(own, weights, activations, scratch, make_shared);
   }
@@ -388,7 +388,7 @@ void ExpertFeedForward::Backward(const ComputeContext& context, const BlockWeigh
   if (!has_rows && !own.split_backward) ZeroGradients(own, gradients);
   const BlockProductGradients& products = arrays.products;
   const BlockScratch& scratch = arrays.scratch;
-  const auto backward_shared = [&] {
+  const auto backward_shared = [=, this] {
     if (has_rows && experts_.shared_width > 0) {
       BackwardShared(own, weights, activations, arrays, gradients);
     }

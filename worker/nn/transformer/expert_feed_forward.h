@@ -17,7 +17,7 @@ struct ExpertBackwardArrays {
   // `proj` becomes the gradient of the layer's input, and may be dout.
   BlockProductGradients products;
   // Overwritten: inner, expert_rows, weights_gradient, shared_gradient.
-  const BlockScratch& scratch;
+  BlockScratch scratch;
 };
 
 // A feed-forward layer of experts: each token goes to the top_k that its router chooses, and to the

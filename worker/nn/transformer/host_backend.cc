@@ -27,7 +27,9 @@ std::vector<float> RotaryTableOf(const TransformerShape& shape) {
 class HostMicroBatch final : public TransformerMicroBatch {
  public:
   HostMicroBatch(const TransformerShape& shape, DType type, Recompute recompute)
-      : last_unit_(shape.units() - 1), memory_(shape, type, recompute) {
+      : last_unit_(shape.units() - 1),
+        offsets_of_rank_(shape.layers * (shape.experts.experts + 1)),
+        memory_(shape, type, recompute) {
     expert_loads.resize(shape.layers * shape.expert_extents().loads_of_block());
   }
 
@@ -49,6 +51,7 @@ class HostMicroBatch final : public TransformerMicroBatch {
     context_group_ = context.context_group;
     expert_group_ = context.expert_group;
     counting_group_ = context.counting_group;
+    if (expert_group_ != nullptr) rank_offsets_.resize(offsets_of_rank_ * expert_group_->size());
     if (context_group_ != nullptr) own_.Take(*context_group_, whole_, tokens_, labels, positions_);
     memory_.Prepare({.ops = ops_,
                      .rows = rows(),
@@ -70,6 +73,7 @@ class HostMicroBatch final : public TransformerMicroBatch {
             .loss = {.labels = shares() ? own_.labels().data() : labels.data(), .sums = &sums_},
             .router_sums = &router_sums,
             .expert_loads = expert_loads.data(),
+            .rank_offsets = rank_offsets_.data(),
             .clock = &clock_,
             .loss_scale = &loss_scale_,
             .arrays = memory_.arrays()};
@@ -105,6 +109,7 @@ class HostMicroBatch final : public TransformerMicroBatch {
   const TokenRows& rows() const { return shares() ? own_.rows() : whole_; }
 
   const int last_unit_;
+  const int64_t offsets_of_rank_;
   HostOps ops_;
   // The tokens of whole sequences, [B, T].
   std::vector<int32_t> tokens_;
@@ -120,6 +125,7 @@ class HostMicroBatch final : public TransformerMicroBatch {
   ContextGroup* context_group_ = nullptr;
   ExpertGroup* expert_group_ = nullptr;
   CountingGroup* counting_group_ = nullptr;
+  std::vector<int32_t> rank_offsets_;
   HeadSums sums_;
   TransformerMemory memory_;
 };

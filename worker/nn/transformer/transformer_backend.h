@@ -46,6 +46,8 @@ struct PassMemory {
   // Null where nobody reads them.
   RouterSums* router_sums = nullptr;
   uint64_t* expert_loads = nullptr;
+  // ComputeContext::rank_offsets; null without expert ranks.
+  int32_t* rank_offsets = nullptr;
   const DropoutClock* clock = nullptr;
   const float* loss_scale = nullptr;
   const TransformerArrays& arrays;

@@ -30,6 +30,7 @@ class DeviceEngine final : public StepEngine {
         executor_(spec, *model_, parts.strategy,
                   {.tensor_group = parts.tensor_group,
                    .context_group = parts.context_group,
+                   .expert_group = parts.expert_group,
                    .stage = parts.stage,
                    .links = std::move(links)}) {}
   // After a failed step, calls of the model may be put off that nobody makes any more.
@@ -83,6 +84,7 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeDeviceEngine(const v1::JobSpec& 
                                  .sequence_parallel = compute.sequence_parallel,
                                  .context_group = parts.context_group,
                                  .context_exchange = compute.context_exchange,
+                                 .expert_group = parts.expert_group,
                                  .units = compute.chunks,
                                  .split_backward = compute.split_backward}));
   return std::make_unique<DeviceEngine>(spec, std::move(model), std::move(order), std::move(links),

@@ -10,6 +10,7 @@
 #include "worker/device/memory/device_options.h"
 #include "worker/device/passes/device_passes.h"
 #include "worker/nn/context_group.h"
+#include "worker/nn/expert_group.h"
 #include "worker/nn/tensor_group.h"
 #include "worker/runtime/training/step_engine.h"
 #include "worker/strategy/strategy.h"
@@ -25,10 +26,11 @@ struct DeviceEngineParts {
   // Both outlive the engine. The strategy has its parameters on the same device.
   DevicePasses& passes;
   Strategy& strategy;
-  // The ranks that compute layers together with this one, and those that share out sequences with
-  // it, which outlive the engine; null: this rank alone.
+  // The ranks that compute layers together with this one, and those that share out sequences or
+  // experts with it, which outlive the engine; null: this rank alone.
   TensorGroup* tensor_group = nullptr;
   ContextGroup* context_group = nullptr;
+  ExpertGroup* expert_group = nullptr;
   // The stage that the rank is, whose the options are (TakeStage); absent: that of all units.
   absl::optional<ModelStage> stage = absl::nullopt;
   // The communicator of the stages, of device memory unless the device is emulated; it outlives the

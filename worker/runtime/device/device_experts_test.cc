@@ -95,6 +95,42 @@ TEST(DeviceExpertsTest, RanksMakeTheStepsOfOne) {
   ExpectStepsOfOneProcess(context);
 }
 
+DeviceTestJob JobOfExpertRanks(int ranks, int expert, int stage = 0) {
+  DeviceTestJob job = JobWithExperts(1);
+  job.ranks = ranks;
+  job.expert = expert;
+  job.stage = stage;
+  return job;
+}
+
+TEST(DeviceExpertsTest, ExpertRanksMakeTheStepsOfOne) {
+  // They are all data ranks or some, whose experts are copied, divided further, or neither.
+  ExpectStepsOfOneProcess(JobOfExpertRanks(2, 2));
+  ExpectStepsOfOneProcess(JobOfExpertRanks(4, 2));
+  ExpectStepsOfOneProcess(JobOfExpertRanks(4, 4, 1));
+  ExpectStepsOfOneProcess(JobOfExpertRanks(4, 2, 2));
+  DeviceTestJob groups = JobOfExpertRanks(4, 4, 3);
+  groups.shard = 2;
+  groups.micro_batches = 3;
+  ExpectStepsOfOneProcess(groups);
+}
+
+TEST(DeviceExpertsTest, ExpertRanksOnOtherMeshesMakeTheStepsOfOne) {
+  DeviceTestJob tensor = JobOfExpertRanks(4, 2, 1);
+  tensor.tensor = 2;
+  ExpectStepsOfOneProcess(tensor);
+  DeviceTestJob context = JobOfExpertRanks(4, 4, 3);
+  context.context = 2;
+  ExpectStepsOfOneProcess(context);
+  for (const char* const schedule : {"ONE_F_ONE_B", "ZERO_BUBBLE"}) {
+    DeviceTestJob stages = JobOfExpertRanks(4, 2);
+    stages.pipeline = 2;
+    stages.micro_batches = 3;
+    stages.schedule = schedule;
+    ExpectStepsOfOneProcess(stages);
+  }
+}
+
 TEST(DeviceExpertsTest, DropsWhatTheCpuDrops) {
   DeviceTestJob job = JobWithExperts(1);
   job.transformer = WithLimits();

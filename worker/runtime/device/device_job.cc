@@ -26,7 +26,7 @@ absl::StatusOr<DeviceOptions> DeviceOptionsFor(const v1::JobSpec& spec, const Da
   options.compute.recompute = ResolveRecompute(spec.compute());
   options.compute.sequences = LargestMicroBatch(spec);
   options.compute.length = data.context;
-  options.compute.mesh = MeshOf(spec).Only(kModelAxes);
+  options.compute.mesh = MeshOf(spec).Only(kShareAxes);
   options.compute.sequence_parallel = DividesTokens(spec);
   options.compute.context_exchange = ContextExchangeOf(spec);
   options.compute.optimizer = OptimizerPlace::kElsewhere;

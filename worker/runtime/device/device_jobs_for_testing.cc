@@ -92,8 +92,8 @@ v1::JobSpec SpecOf(const DeviceTestJob& job) {
           " batch_size: ", kSequences, " micro_batches: ", job.micro_batches,
           " compute { device: CUDA type: ", job.type, " ", job.compute,
           " } clipping { by_global_norm: ", job.max_norm, " } parallelism { tensor: ", job.tensor,
-          " ", job.sequence ? "" : "sequence: false", " context: ", job.context,
-          job.context == 1 ? "" : absl::StrCat(" context_exchange: ", job.exchange),
+          " ", job.sequence ? "" : "sequence: false", " expert: ", job.expert, " context: ",
+          job.context, job.context == 1 ? "" : absl::StrCat(" context_exchange: ", job.exchange),
           " zero { stage: ", job.stage, " shard: ", job.shard,
           " keep_gathered_bytes: ", job.kept_bytes, " } ",
           job.pipeline == 1

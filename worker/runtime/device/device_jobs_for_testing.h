@@ -47,6 +47,8 @@ struct DeviceTestJob {
   // The ranks that share out sequences, and their exchange.
   int context = 1;
   std::string exchange = "RING";
+  // The ranks that share out experts.
+  int expert = 1;
   // The tokens of a sequence.
   int64_t length = kLength;
 };

@@ -102,6 +102,7 @@ absl::Status DeviceRank::Meet(std::unique_ptr<Communicator> host, absl::optional
                                                      .strategy = *strategy_,
                                                      .tensor_group = strategy_->tensor_group(),
                                                      .context_group = strategy_->context_group(),
+                                                     .expert_group = strategy_->expert_group(),
                                                      .stage = stage_,
                                                      .stages = strategy_->stage_group()}));
   MUSTER_ASSIGN_OR_RETURN(clock_, strategy_->Start());

@@ -57,6 +57,7 @@ class LinkedDeviceTraining final : public DeviceTraining {
                                .strategy = *lent,
                                .tensor_group = lent->tensor_group(),
                                .context_group = lent->context_group(),
+                               .expert_group = lent->expert_group(),
                                .stage = stage,
                                .stages = lent->stage_group()});
     };

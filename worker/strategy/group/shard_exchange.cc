@@ -1,5 +1,7 @@
 #include "worker/strategy/group/shard_exchange.h"
 
+#include <cstddef>
+#include <functional>
 #include <utility>
 
 #include "common/base/status_macros.h"
@@ -71,8 +73,18 @@ absl::Status ShardExchange::MakeTensorRanks() {
         });
   }
   if (Communicator* const sharing = groups_.Others(kExpertAxes); sharing != nullptr) {
-    expert_group_ = std::make_unique<CommunicatorExpertGroup>(*sharing, options_.reducing.timeout,
-                                                              options_.reducing.wait);
+    expert_group_ = std::make_unique<CommunicatorExpertGroup>(
+        *sharing,
+        CommunicatorExpertGroup::Options{
+            .timeout = options_.reducing.timeout,
+            .wait = options_.reducing.wait,
+            .start =
+                [this](Communicator& communicator, absl::Span<const CollectiveCall> calls) {
+                  return place_.StartCalls(communicator, calls);
+                },
+            .exchange = [this](std::function<void()> work) { place_.Exchange(std::move(work)); },
+            .read = [this](const void* from, size_t bytes,
+                           void* to) { return place_.Read(from, bytes, to); }});
   }
   Communicator* const counting =
       options_.choices == ChoicesCounted::kTogether ? groups_.Others(kDataAxes) : nullptr;

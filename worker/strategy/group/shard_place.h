@@ -2,6 +2,7 @@
 #define MUSTER_WORKER_STRATEGY_GROUP_SHARD_PLACE_H_
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -67,6 +68,13 @@ class ShardPlace {
   // them in their place among the computation, and returns none.
   virtual std::vector<std::shared_ptr<Work>> StartCalls(Communicator& group,
                                                         absl::Span<const CollectiveCall> calls) = 0;
+
+  // Does `exchange`, in which calls may be started that depend on what others tell this rank, in
+  // its place among the computation, and again wherever that is recorded and done again.
+  virtual void Exchange(std::function<void()> exchange) = 0;
+  // Copies from the place's memory to the host's what has been computed and received by then. Only
+  // within an exchange. Errors are also those of the calls.
+  virtual absl::Status Read(const void* from, size_t bytes, void* to) = 0;
 
   virtual Replica replica() = 0;
   // Returns the memory for sums of slices that do not lie among the gradients; empty: the host's.

@@ -67,6 +67,10 @@ absl::Status RankGroups::MoveToDevices(Moved moved, const MakeDeviceCommunicator
   std::vector<Axes> moving =
       slices ? std::vector<Axes>{kShardAxes, kCopyAxes} : std::vector<Axes>{kGradientAxes};
   moving.insert(moving.end(), {Axis::kTensor, kContext, Axis::kPipeline});
+  if (mesh_.size(kExpertAxes) > 1) {
+    moving.insert(moving.end(), {kExpertAxes, kExpertCopyAxes});
+    if (slices) moving.push_back(kExpertShardAxes);
+  }
   for (const Axes axes : moving) {
     // Slices lie in a communicator's memory even where a rank is alone.
     if (mesh_.size(axes) == 1 && axes != kShardAxes) continue;
