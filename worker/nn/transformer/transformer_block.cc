@@ -118,6 +118,27 @@ ResidualStream TransformerBlock::Forward(const ComputeContext& context,
   return {activations.norm2.sum, scratch.branch};
 }
 
+void TransformerBlock::ForwardWithoutTokens(const ComputeContext& context,
+                                            const BlockWeights& weights,
+                                            const BlockActivations& activations,
+                                            const BlockScratch& scratch) const {
+  const bool alone = context.expert_group == nullptr && context.counting_group == nullptr;
+  if (!experts_.has_value() || alone) return;
+  experts_->Forward(context, weights, activations, scratch, scratch.branch);
+}
+
+void TransformerBlock::BackwardWithoutTokens(Recompute recompute, const ComputeContext& context,
+                                             const BlockWeights& weights,
+                                             const BlockActivations& activations,
+                                             const BlockProductGradients& products,
+                                             const BlockScratch& scratch,
+                                             const BlockGradients& gradients) const {
+  if (!experts_.has_value() || context.expert_group == nullptr) return;
+  experts_->RecomputeActivations(recompute, context, weights, activations, scratch);
+  experts_->Backward(context, weights, activations, {.products = products, .scratch = scratch},
+                     gradients);
+}
+
 void TransformerBlock::RecomputeActivations(Recompute recompute, const ComputeContext& context,
                                             const AttentionStep& attention,
                                             const BlockWeights& weights,

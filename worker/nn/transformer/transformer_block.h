@@ -49,6 +49,16 @@ class TransformerBlock {
                          const BlockWeights& weights, const ResidualStream& in,
                          const BlockActivations& activations, const BlockScratch& scratch) const;
 
+  // Makes the calls of the block's experts where the rank has no tokens: others may need its
+  // experts, and count choices together with it. A no-op without such ranks.
+  void ForwardWithoutTokens(const ComputeContext& context, const BlockWeights& weights,
+                            const BlockActivations& activations, const BlockScratch& scratch) const;
+  // The same for backward, which leaves the gradients of the rank's experts.
+  void BackwardWithoutTokens(Recompute recompute, const ComputeContext& context,
+                             const BlockWeights& weights, const BlockActivations& activations,
+                             const BlockProductGradients& products, const BlockScratch& scratch,
+                             const BlockGradients& gradients) const;
+
   // Makes what `recompute` names again. Overwrites scratch.inner.
   void RecomputeActivations(Recompute recompute, const ComputeContext& context,
                             const AttentionStep& attention, const BlockWeights& weights,

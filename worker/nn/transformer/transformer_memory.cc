@@ -35,7 +35,7 @@ void TransformerMemory::Prepare(const ComputeContext& context, const UnitRange& 
                                                 context_ranks, context.divides_rows() ? ranks : 1);
   const uint64_t counting =
       context.counting_group == nullptr ? 1 : static_cast<uint64_t>(context.counting_group->size());
-  const uint64_t choices = parts == 0 ? 0 : parts + counting;
+  const uint64_t choices = request_.experts.drops ? parts + counting : 0;
   if (runs == request_.count_runs && choices == request_.choice_counts &&
       context_ranks == request_.context_ranks && expert_ranks == request_.expert_ranks &&
       context.context_exchange == request_.context_exchange && tokens == request_.N &&

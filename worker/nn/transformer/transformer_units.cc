@@ -120,7 +120,13 @@ void TransformerUnits::ZeroGradients(Ops& ops, int unit, GradientSpans gradients
 ResidualStream TransformerUnits::Forward(const TransformerPass& pass, int unit,
                                          const ResidualStream& in) const {
   const TransformerArrays& arrays = pass.arrays;
-  if (pass.context.rows.sequences == 0) return {};
+  if (pass.context.rows.sequences == 0) {
+    if (unit > 0 && unit < last_unit()) {
+      block(unit).ForwardWithoutTokens(pass.context, BlockWeightsOf(pass, unit),
+                                       arrays.blocks[unit - 1], arrays.scratch);
+    }
+    return {};
+  }
   if (unit == 0) {
     const ParameterSpans values = pass.parameters.values;
     // A stage may have no block, and then has no other use for the head's.
@@ -190,7 +196,13 @@ ResidualStream TransformerUnits::BackwardInput(const TransformerPass& pass, int 
   if (context.gradients == Accumulation::kWrite && (empty || unit == 0)) {
     ZeroGradients(context.ops, unit, gradients);
   }
-  if (empty) return {};
+  if (empty) {
+    if (unit == 0) return {};
+    block(unit).BackwardWithoutTokens(recompute_, context, BlockWeightsOf(pass, unit),
+                                      arrays.blocks[unit - 1], arrays.product_gradients[unit - 1],
+                                      arrays.scratch, BlockGradientsOf(context, unit, gradients));
+    return {};
+  }
   if (unit == 0) {
     embedding_.Backward(context, pass.tokens, arrays.stream_gradient, arrays.scratch.gathered,
                         {ValuesOf(context, tensors_.embedding, gradients),
