@@ -202,6 +202,25 @@ TEST(DeviceMemoryTest, ThePlanOfAContextRankIsWhatTheEngineTakes) {
   }
 }
 
+TEST(DeviceMemoryTest, ThePlanOfAnExpertRankIsWhatTheEngineTakes) {
+  const std::string transformer =
+      "layers: 4 width: 48 heads: 4 context: 20 no_biases: true activation: SWIGLU moe { experts: "
+      "8 "
+      "top_k: 2 expert_width: 40 shared_width: 24 shared_gate: true auxiliary_loss: 0.1 "
+      "dense_layers: 1 }";
+  for (const std::string compute : {"compute { device: CUDA type: F32 } ",
+                                    "compute { device: CUDA type: BF16 recompute: FULL } "}) {
+    for (const std::string mesh :
+         {"expert: 2", "expert: 8 zero { stage: 1 }", "expert: 2 zero { stage: 2 shard: 4 }",
+          "expert: 4 tensor: 2 zero { stage: 3 }", "expert: 4 context: 2",
+          "expert: 2 pipeline: 2 pipeline_schedule: ZERO_BUBBLE"}) {
+      ExpectTheEnginesMemory(
+          transformer, absl::StrCat(compute, "update { dense: ALL_REDUCE } workers: 8 batch_size: ",
+                                    "29 micro_batches: 3 parallelism { ", mesh, " }"));
+    }
+  }
+}
+
 TEST(DeviceMemoryTest, ThePlanOfAStageIsWhatTheEngineTakes) {
   const std::vector<std::string> transformers = {
       "layers: 4 width: 48 heads: 4 context: 20 vocabulary: 256 pad_vocabulary_to: 12",

@@ -14,7 +14,8 @@ namespace {
 // Returns the number of a rank's groups with communicators on its device: all data ranks or its
 // shard group, its shard's replicas, its context group, its tensor group, and those of this group
 // that have a key-value head in common, if some but not all have; its stage group, and the stages
-// that have the embedding in common.
+// that have the embedding in common; the ranks with other experts, and those with the same or with
+// shards of them; and the data ranks that count choices together.
 uint64_t NcclGroups(const v1::JobSpec& spec, const ModelSize& model) {
   const uint32_t shards = SizeAlong(kShardAxes, spec);
   const uint32_t kv_heads = spec.model().transformer().kv_heads();
@@ -23,8 +24,13 @@ uint64_t NcclGroups(const v1::JobSpec& spec, const ModelSize& model) {
   if (TrainsByAllReduce(spec) && SizeAlong(kGradientAxes, spec) > 1) {
     groups += shards > 1 && SizeAlong(kCopyAxes, spec) > 1 ? 2 : 1;
   }
-  if (SizeAlong(kContext, spec) > 1) ++groups;
-  if (SizeAlong(Axis::kPipeline, spec) > 1) ++groups;
+  std::vector<Axes> others = {kContext, Axis::kPipeline, kExpertAxes};
+  if (SizeAlong(kExpertAxes, spec) > 1) {
+    others.push_back(kExpertCopyAxes);
+    if (ZeroStage(spec) > 0) others.push_back(kExpertShardAxes);
+  }
+  if (ChoicesCountedOf(spec) == ChoicesCounted::kTogether) others.push_back(kDataAxes);
+  for (const Axes axes : others) groups += SizeAlong(axes, spec) > 1 ? 1 : 0;
   if (std::any_of(model.tensors.begin(), model.tensors.end(),
                   [](const TensorSpec& tensor) { return tensor.stages > 1; })) {
     ++groups;
