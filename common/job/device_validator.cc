@@ -8,7 +8,6 @@
 #include "absl/strings/string_view.h"
 #include "common/job/invalid.h"
 #include "common/job/job_road.h"
-#include "common/mesh/job_mesh.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -81,24 +80,6 @@ absl::Status ValidateDevice(const v1::JobSpec& spec) {
   if (!spec.model().has_transformer()) {
     return Invalid("compute.device", "CUDA",
                    "but only model.transformer computes on devices; leave it out");
-  }
-  if (spec.model().transformer().moe().selection_bias()) {
-    return Invalid("model.transformer.moe.selection_bias", "true",
-                   "but compute.device is CUDA, and only processors move biases by signs in this "
-                   "version: take auxiliary_loss, or compute.device CPU");
-  }
-  const v1::MoeSpec& moe = spec.model().transformer().moe();
-  if (SizeAlong(kDataAxes, spec) > 1) {
-    const std::string reason =
-        "but compute.device is CUDA, and devices count choices by data rank in this version: ";
-    if (moe.auxiliary_scope() == v1::MoeSpec::GLOBAL_BATCH) {
-      return Invalid("model.transformer.moe.auxiliary_scope", "GLOBAL_BATCH",
-                     reason + "take MICRO_BATCH, or compute.device CPU");
-    }
-    if (moe.capacity_factor() > 0) {
-      return Invalid("model.transformer.moe.capacity_factor", moe.capacity_factor(),
-                     reason + "leave it out, or take compute.device CPU");
-    }
   }
   for (const Refusal& refusal : TrainsByAllReduce(spec) ? Resident(spec) : OnServers(spec)) {
     if (refusal.applies) return Invalid(refusal.field, refusal.value, refusal.reason);

@@ -23,23 +23,6 @@ v1::ParallelismSpec& OnDevicesWithServers(v1::JobSpec& spec) {
   return *spec.mutable_parallelism();
 }
 
-void WithSelectionBias(v1::JobSpec& spec, v1::UpdateSpec::Road dense) {
-  OnDevices(spec, dense);
-  v1::MoeSpec& moe = *spec.mutable_model()->mutable_transformer()->mutable_moe();
-  moe.set_experts(4);
-  moe.set_top_k(2);
-  moe.set_selection_bias(true);
-}
-
-v1::MoeSpec& WithExpertsOnDataRanks(v1::JobSpec& spec) {
-  OnDevices(spec);
-  spec.set_workers(2);
-  v1::MoeSpec& moe = *spec.mutable_model()->mutable_transformer()->mutable_moe();
-  moe.set_experts(4);
-  moe.set_top_k(2);
-  return moe;
-}
-
 class BadDeviceTest : public ::testing::TestWithParam<BadJob> {};
 
 TEST_P(BadDeviceTest, IsRefusedByName) { ExpectRefused(GetParam()); }
@@ -61,20 +44,6 @@ INSTANTIATE_TEST_SUITE_P(
                  s.mutable_optimizer()->set_name("sgd");
                },
                AllOf(HasSubstr("optimizer.name is \"sgd\""), HasSubstr("adam and adamw"))},
-        BadJob{"SelectionBias",
-               [](v1::JobSpec& s) { WithSelectionBias(s, v1::UpdateSpec::ALL_REDUCE); },
-               AllOf(HasSubstr("moe.selection_bias is true"), HasSubstr("auxiliary_loss"))},
-        BadJob{"SelectionBiasOnServers",
-               [](v1::JobSpec& s) { WithSelectionBias(s, v1::UpdateSpec::PARAMETER_SERVER); },
-               HasSubstr("moe.selection_bias is true; but compute.device is CUDA")},
-        BadJob{"ChoicesOfAllDataRanks",
-               [](v1::JobSpec& s) {
-                 WithExpertsOnDataRanks(s).set_auxiliary_scope(v1::MoeSpec::GLOBAL_BATCH);
-               },
-               AllOf(HasSubstr("moe.auxiliary_scope is GLOBAL_BATCH"), HasSubstr("MICRO_BATCH"))},
-        BadJob{"CapacityOfAllDataRanks",
-               [](v1::JobSpec& s) { WithExpertsOnDataRanks(s).set_capacity_factor(1.5f); },
-               AllOf(HasSubstr("moe.capacity_factor is 1.5"), HasSubstr("compute.device CPU"))},
         BadJob{"OneOrder",
                [](v1::JobSpec& s) {
                  OnDevices(s);

@@ -76,6 +76,31 @@ struct AdamOp {
   }
 };
 
+template <typename Rounded>
+struct SignOp {
+  static constexpr const char* kName = "sign step";
+
+  float rate;
+  const GradientControl* control;
+  const float* gradient;
+  float* weights;
+  Rounded* rounded;
+
+  template <int N>
+  MUSTER_DEVICE void Do(int64_t i) const {
+    float w[N];
+    LoadFloats<N>(weights + i, w);
+    if (control == nullptr || control->skip == 0) {
+      float g[N];
+      LoadFloats<N>(gradient + i, g);
+#pragma unroll
+      for (int j = 0; j < N; ++j) w[j] -= g[j] > 0 ? rate : g[j] < 0 ? -rate : g[j];
+      StoreFloats<N>(w, weights + i);
+    }
+    if (rounded != nullptr) StoreFloats<N>(w, rounded + i);
+  }
+};
+
 }  // namespace
 
 void DeviceDecideStep(DeviceStream& stream, const ClipOptions& options, const double* squares,
@@ -112,6 +137,18 @@ void DeviceAdam(DeviceStream& stream, int64_t n, const DeviceAdamStep* step,
     ForElements(stream, n, packed,
                 AdamOp<T>{step, control, arrays.gradient, arrays.weights, arrays.m, arrays.v,
                           static_cast<T*>(arrays.rounded)});
+  });
+}
+
+void DeviceSignStep(DeviceStream& stream, int64_t n, float rate, const GradientControl* control,
+                    const DeviceAdamArrays& arrays) {
+  WithStorageType(arrays.rounded_type, [&](auto zero) {
+    using T = decltype(zero);
+    const bool packed =
+        IsAligned16(arrays.gradient) && IsAligned16(arrays.weights) && IsAligned16(arrays.rounded);
+    ForElements(
+        stream, n, packed,
+        SignOp<T>{rate, control, arrays.gradient, arrays.weights, static_cast<T*>(arrays.rounded)});
   });
 }
 

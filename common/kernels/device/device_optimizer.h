@@ -78,6 +78,12 @@ struct DeviceAdamArrays {
 void DeviceAdam(DeviceStream& stream, int64_t n, const DeviceAdamStep* step,
                 const GradientControl* control, const DeviceAdamArrays& arrays);
 
+// The step of tensors that move by signs (TensorSpec::sign_rate): each weight by -rate · sign of
+// its gradient, by nothing where that is 0; a NaN becomes the weight. Reads `skip` of the control,
+// which may be null, and neither moment.
+void DeviceSignStep(DeviceStream& stream, int64_t n, float rate, const GradientControl* control,
+                    const DeviceAdamArrays& arrays);
+
 }  // namespace muster
 
 #endif  // MUSTER_COMMON_KERNELS_DEVICE_DEVICE_OPTIMIZER_H_

@@ -168,6 +168,30 @@ TEST_P(DeviceSumsTest, ASkippedStepChangesNothingButTheLowPrecisionCopy) {
   EXPECT_EQ(Get(type(), rounded, 10), wanted);
 }
 
+TEST_P(DeviceSumsTest, MovesBySigns) {
+  const std::vector<float> g = {3, -1e-30f, 0, -0.0f, NAN, -7, 2, 1, 1, -1, 0.5f};
+  const std::vector<float> w = RandomNumbers(DType::kF32, 11, 1);
+  for (const bool skips : {false, true}) {
+    float* const weights = Copied(w);
+    void* const rounded = Room(type(), 11);
+    DeviceSignStep(
+        stream(), 11, 0.25f, Copied(std::vector<GradientControl>{{.skip = skips}}),
+        {.gradient = Copied(g), .weights = weights, .rounded_type = type(), .rounded = rounded});
+    const std::vector<float> got = Read(weights, 11);
+    const std::vector<float> copies = Get(type(), rounded, 11);
+    for (size_t i = 0; i < w.size(); ++i) {
+      const float moved = g[i] > 0 ? w[i] - 0.25f : g[i] < 0 ? w[i] + 0.25f : w[i];
+      const float wanted = skips ? w[i] : moved;
+      if (!skips && std::isnan(g[i])) {
+        EXPECT_TRUE(std::isnan(got[i]));
+      } else {
+        EXPECT_EQ(got[i], wanted) << i;
+        EXPECT_EQ(copies[i], RoundedTo(type(), wanted)) << i;
+      }
+    }
+  }
+}
+
 TEST_P(DeviceSumsTest, DecidesTheStep) {
   const auto decide = [&](double squares, double examples, float loss_scale, float max_norm) {
     auto* const control = Room<GradientControl>(sizeof(GradientControl));

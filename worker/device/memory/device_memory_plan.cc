@@ -33,7 +33,7 @@ ActivationRequest DeviceActivations(const TransformerShape& shape,
   const uint64_t parts =
       activations.experts.Parts(options.rows().sequences, activations.context_ranks,
                                 options.sequence_parallel ? activations.tensor_ranks : 1);
-  activations.choice_counts = parts == 0 ? 0 : parts + 1;
+  activations.choice_counts = parts == 0 ? 0 : parts + options.counting_ranks;
   return activations;
 }
 

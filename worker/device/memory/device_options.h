@@ -41,6 +41,8 @@ struct DeviceComputeOptions {
   Mesh mesh;
   bool sequence_parallel = false;
   ContextExchange context_exchange = ContextExchange::kRing;
+  // The data ranks that count choices of experts together.
+  int counting_ranks = 1;
   // The shape of a stage: the units of each of its chunks, the micro-batches of one
   // chunk that may be between forward and backward, whether they have backward in two actions, and
   // the messages of other stages, and to them, that there is memory for.

@@ -63,6 +63,21 @@ class PlaceAmongExperts final : public ExpertGroup {
   const int rank_;
 };
 
+class PlaceAmongCounters final : public CountingGroup {
+ public:
+  explicit PlaceAmongCounters(const CountingGroup& group)
+      : size_(group.size()), rank_(group.rank()) {}
+
+  int size() const override { return size_; }
+  int rank() const override { return rank_; }
+  void Sum(int64_t, float*) override {}
+  absl::Status status() const override { return absl::OkStatus(); }
+
+ private:
+  const int size_;
+  const int rank_;
+};
+
 }  // namespace
 
 absl::Status WarmUp(DevicePasses& passes, const Model& model, const ModelParameters& parameters,
@@ -81,6 +96,10 @@ absl::Status WarmUp(DevicePasses& passes, const Model& model, const ModelParamet
   absl::optional<PlaceAmongExperts> expert_group;
   if (part.expert_group != nullptr) {
     context.expert_group = &expert_group.emplace(*part.expert_group);
+  }
+  absl::optional<PlaceAmongCounters> counting_group;
+  if (part.counting_group != nullptr) {
+    context.counting_group = &counting_group.emplace(*part.counting_group);
   }
   const std::unique_ptr<MicroBatch> m = model.NewMicroBatch();
   m->split_backward = part.split_backward;

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "worker/device/passes/device_passes.h"
+#include "worker/nn/counting_group.h"
 #include "worker/nn/expert_group.h"
 #include "worker/nn/layer.h"
 #include "worker/nn/model.h"
@@ -15,14 +16,16 @@ namespace muster {
 
 // The part of a model's passes that a rank runs.
 struct WarmUpPart {
-  // The rank's place among tensor ranks, and whether these share out rows; and among context ranks,
-  // with their exchange, and among those that share out experts, of which no rank gets a row.
-  // Groups are not called, so that ranks may warm up at different times. Null: the rank is alone.
+  // The rank's place among tensor ranks, and whether these share out rows; among context ranks,
+  // with their exchange; among those that share out experts, of which none gets a row; and among
+  // those that count choices together. Groups are not called, so that ranks may warm up at
+  // different times. Null: the rank is alone.
   const TensorGroup* tensor_group = nullptr;
   bool sequence_parallel = false;
   const ContextGroup* context_group = nullptr;
   ContextExchange context_exchange = ContextExchange::kRing;
   const ExpertGroup* expert_group = nullptr;
+  const CountingGroup* counting_group = nullptr;
   // There is one for each chunk of the stage.
   std::vector<UnitRange> units = {UnitRange()};
   bool split_backward = false;

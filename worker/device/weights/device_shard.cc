@@ -3,7 +3,6 @@
 #include <numeric>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "common/base/status_macros.h"
 #include "common/mesh/job_mesh.h"
@@ -29,19 +28,19 @@ int TensorCommunicators(const DeviceOptions& options) {
 }
 
 // Adds elements of one optimizer group to what steps move, and their sums to those whose squares
-// count, unless lower tensor ranks have them, too. What continues the last ones becomes part of
-// them.
-void Add(DeviceUpdateArrays::Stretch more, bool repeated, DeviceUpdateArrays& arrays) {
+// count, if they do. What continues the last ones becomes part of them.
+void Add(DeviceUpdateArrays::Stretch more, bool in_norm, DeviceUpdateArrays& arrays) {
   const float* const sums = more.arrays.gradient;
-  if (!repeated && !arrays.sums.empty() && arrays.sums.back().end() == sums) {
+  if (in_norm && !arrays.sums.empty() && arrays.sums.back().end() == sums) {
     absl::Span<const float>& last = arrays.sums.back();
     last = {last.data(), last.size() + more.elements};
-  } else if (!repeated) {
+  } else if (in_norm) {
     arrays.sums.emplace_back(sums, more.elements);
   }
   if (!arrays.stretches.empty()) {
     DeviceUpdateArrays::Stretch& last = arrays.stretches.back();
-    if (last.weight_decay == more.weight_decay && last.arrays.gradient + last.elements == sums &&
+    if (last.weight_decay == more.weight_decay && last.sign_rate == more.sign_rate &&
+        last.arrays.gradient + last.elements == sums &&
         last.arrays.weights + last.elements == more.arrays.weights &&
         last.arrays.m + last.elements == more.arrays.m) {
       last.elements += more.elements;
@@ -61,12 +60,6 @@ absl::StatusOr<std::unique_ptr<DeviceShard>> DeviceShard::Create(const v1::TaskO
   MUSTER_RETURN_IF_ERROR(ReadAdamOptions(schema.optimizer()).status());
   DeviceOptions own = options;
   own.shares = kept.state().tables().tensors;
-  for (const TensorSpec& tensor : own.shares) {
-    if (tensor.sign_rate == 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "tensor ", tensor.name, " moves by the signs of its gradients, which steps on ",
-        "devices cannot do; train with update.dense PARAMETER_SERVER, or on the CPU"));
-  }
   MUSTER_ASSIGN_OR_RETURN(DeviceParameters places, DeviceParameters::Create(own.shape, own.shares));
   std::unique_ptr<DeviceShard> shard(
       new DeviceShard(order.spec(), schema, own, std::move(places), std::move(make), kept));
@@ -109,6 +102,7 @@ absl::Status DeviceShard::MoveGroups(RankGroups& groups) {
     others.push_back(kExpertCopyAxes);
     if (divides()) others.push_back(kExpertShardAxes);
   }
+  if (ChoicesCountedOf(*spec_) == ChoicesCounted::kTogether) others.push_back(kDataAxes);
   for (const Axes axes : others) communicators += groups.Others(axes) != nullptr ? 1 : 0;
   if (groups.tied_group() != nullptr) ++communicators;
   // Communicators take device memory, too, and cannot wait for it.
@@ -252,7 +246,8 @@ DeviceUpdateArrays DeviceShard::ArraysOf(absl::Span<const absl::Span<float>> sum
   // Adds elements of one block; each counts once in norms.
   const auto add = [&arrays](const DenseLayout::Block& block, DeviceUpdateArrays::Stretch stretch) {
     stretch.weight_decay = block.weight_decay;
-    Add(std::move(stretch), block.repeated, arrays);
+    stretch.sign_rate = block.sign_rate;
+    Add(std::move(stretch), block.in_norm(), arrays);
   };
   if (!divides()) {
     // Expert ranks have all else in common.

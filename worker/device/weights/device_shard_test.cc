@@ -93,16 +93,6 @@ TEST_P(DeviceShardTest, WhatGoesToADeviceComesBackToTheBit) {
             optimizer_state);
 }
 
-TEST_P(DeviceShardTest, RefusesWhatMovesBySigns) {
-  v1::TablesSchema schema = Schema(Shape(GetParam()));
-  schema.mutable_tensors(1)->set_sign_rate(0.5);
-  MemoryStorage storage;
-  const auto kept = KeptShard::Create({}, schema, {.storage = &storage});
-  ASSERT_TRUE(kept.ok()) << kept.status();
-  const auto device = DeviceShard::Create({}, schema, {}, nullptr, **kept);
-  EXPECT_TRUE(absl::IsInvalidArgument(device.status())) << device.status();
-}
-
 INSTANTIATE_TEST_SUITE_P(Heads, DeviceShardTest, ::testing::Bool());
 
 }  // namespace

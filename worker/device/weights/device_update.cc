@@ -71,6 +71,10 @@ void DeviceUpdate::QueueOptimizer(DeviceStream& stream) {
   const DeviceState& state = arrays_.state;
   stream.CopyToDevice(state.adam, pinned().adam, sizeof(Pinned::adam));
   for (const DeviceUpdateArrays::Stretch& stretch : arrays_.stretches) {
+    if (stretch.sign_rate > 0) {
+      DeviceSignStep(stream, stretch.elements, stretch.sign_rate, state.control, stretch.arrays);
+      continue;
+    }
     DeviceAdam(stream, stretch.elements, state.adam + (stretch.weight_decay ? 0 : 1), state.control,
                stretch.arrays);
   }

@@ -25,6 +25,8 @@ struct DeviceUpdateArrays {
   struct Stretch {
     int64_t elements = 0;
     bool weight_decay = true;
+    // TensorSpec::sign_rate; 0: the optimizer moves them.
+    float sign_rate = 0;
     DeviceAdamArrays arrays;
   };
 

@@ -31,6 +31,7 @@ class DeviceEngine final : public StepEngine {
                   {.tensor_group = parts.tensor_group,
                    .context_group = parts.context_group,
                    .expert_group = parts.expert_group,
+                   .counting_group = parts.counting_group,
                    .stage = parts.stage,
                    .links = std::move(links)}) {}
   // After a failed step, calls of the model may be put off that nobody makes any more.
@@ -85,6 +86,7 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeDeviceEngine(const v1::JobSpec& 
                                  .context_group = parts.context_group,
                                  .context_exchange = compute.context_exchange,
                                  .expert_group = parts.expert_group,
+                                 .counting_group = parts.counting_group,
                                  .units = compute.chunks,
                                  .split_backward = compute.split_backward}));
   return std::make_unique<DeviceEngine>(spec, std::move(model), std::move(order), std::move(links),

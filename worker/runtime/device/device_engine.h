@@ -10,6 +10,7 @@
 #include "worker/device/memory/device_options.h"
 #include "worker/device/passes/device_passes.h"
 #include "worker/nn/context_group.h"
+#include "worker/nn/counting_group.h"
 #include "worker/nn/expert_group.h"
 #include "worker/nn/tensor_group.h"
 #include "worker/runtime/training/step_engine.h"
@@ -31,6 +32,8 @@ struct DeviceEngineParts {
   TensorGroup* tensor_group = nullptr;
   ContextGroup* context_group = nullptr;
   ExpertGroup* expert_group = nullptr;
+  // The data ranks that count choices of experts together with this one, as above.
+  CountingGroup* counting_group = nullptr;
   // The stage that the rank is, whose the options are (TakeStage); absent: that of all units.
   absl::optional<ModelStage> stage = absl::nullopt;
   // The communicator of the stages, of device memory unless the device is emulated; it outlives the

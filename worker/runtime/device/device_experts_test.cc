@@ -45,6 +45,7 @@ void ExpectStepsOfOneProcess(const DeviceTestJob& job) {
   SCOPED_TRACE(SpecOf(job).ShortDebugString());
   DeviceTestJob one = JobWithExperts(1);
   one.transformer = job.transformer;
+  one.one_token = job.one_token;
   const Trained& alone = TrainOnce(one);
   const Trained trained = Train(job);
   ExpectNear(trained, alone, 1e-5);
@@ -103,32 +104,69 @@ DeviceTestJob JobOfExpertRanks(int ranks, int expert, int stage = 0) {
   return job;
 }
 
+// They are all data ranks or some, whose experts are copied, divided further, or neither.
 TEST(DeviceExpertsTest, ExpertRanksMakeTheStepsOfOne) {
-  // They are all data ranks or some, whose experts are copied, divided further, or neither.
   ExpectStepsOfOneProcess(JobOfExpertRanks(2, 2));
+  ExpectStepsOfOneProcess(JobOfExpertRanks(4, 2, 2));
+}
+
+TEST(DeviceExpertsTest, ExpertRanksComputeIn16Bits) {
+  for (const char* const type : {"BF16", "F16"}) {
+    DeviceTestJob one = JobWithExperts(1);
+    one.type = type;
+    DeviceTestJob job = JobOfExpertRanks(2, 2);
+    job.type = type;
+    ExpectNear(Train(job), Train(one), 1e-2);
+  }
+}
+
+TEST(DeviceExpertsTest, ExpertRanksMakeTheStepsOfOneExhaustive) {
   ExpectStepsOfOneProcess(JobOfExpertRanks(4, 2));
   ExpectStepsOfOneProcess(JobOfExpertRanks(4, 4, 1));
-  ExpectStepsOfOneProcess(JobOfExpertRanks(4, 2, 2));
   DeviceTestJob groups = JobOfExpertRanks(4, 4, 3);
   groups.shard = 2;
   groups.micro_batches = 3;
   ExpectStepsOfOneProcess(groups);
 }
 
+// Equal tokens go to one expert, whose rank takes them in rounds; the other has none.
+TEST(DeviceExpertsTest, AllTokensToOneExpertRank) {
+  DeviceTestJob one = JobWithExperts(1);
+  one.transformer = absl::StrReplaceAll(kWithExperts, {{"top_k: 2", "top_k: 1"}});
+  one.one_token = true;
+  for (const uint64_t load : TrainOnce(one).expert_loads) EXPECT_EQ(load % (12 * kSequences), 0);
+  DeviceTestJob job = one;
+  job.ranks = job.expert = 2;
+  job.compute = "recompute: FULL";
+  ExpectStepsOfOneProcess(job);
+}
+
 TEST(DeviceExpertsTest, ExpertRanksOnOtherMeshesMakeTheStepsOfOne) {
   DeviceTestJob tensor = JobOfExpertRanks(4, 2, 1);
   tensor.tensor = 2;
   ExpectStepsOfOneProcess(tensor);
+  DeviceTestJob stages = JobOfExpertRanks(4, 2);
+  stages.pipeline = 2;
+  stages.micro_batches = 3;
+  stages.schedule = "ZERO_BUBBLE";
+  ExpectStepsOfOneProcess(stages);
+}
+
+TEST(DeviceExpertsTest, ExpertRanksOnOtherMeshesMakeTheStepsOfOneExhaustive) {
   DeviceTestJob context = JobOfExpertRanks(4, 4, 3);
   context.context = 2;
   ExpectStepsOfOneProcess(context);
-  for (const char* const schedule : {"ONE_F_ONE_B", "ZERO_BUBBLE"}) {
-    DeviceTestJob stages = JobOfExpertRanks(4, 2);
-    stages.pipeline = 2;
-    stages.micro_batches = 3;
-    stages.schedule = schedule;
-    ExpectStepsOfOneProcess(stages);
-  }
+  DeviceTestJob stages = JobOfExpertRanks(4, 2);
+  stages.pipeline = 2;
+  stages.micro_batches = 3;
+  ExpectStepsOfOneProcess(stages);
+}
+
+TEST(DeviceExpertsTest, ExpertRanksCountAndDropAsOne) {
+  DeviceTestJob job = JobOfExpertRanks(2, 2);
+  job.transformer = absl::StrReplaceAll(
+      WithLimits(), {{"auxiliary_loss: 0.1", "auxiliary_loss: 1 auxiliary_scope: GLOBAL_BATCH"}});
+  ExpectStepsOfOneProcess(job);
 }
 
 TEST(DeviceExpertsTest, DropsWhatTheCpuDrops) {
@@ -154,6 +192,11 @@ TEST(DeviceExpertsTest, DropsWhatTheCpuDrops) {
 }
 
 TEST(DeviceExpertsTest, RanksDropWhatOneDrops) {
+  DeviceTestJob data = JobWithExperts(1);
+  data.transformer = WithLimits();
+  data.ranks = 2;
+  data.stage = 1;
+  ExpectStepsOfOneProcess(data);
   DeviceTestJob tensor = JobWithExperts(1);
   tensor.transformer = WithLimits();
   tensor.ranks = tensor.tensor = 2;

@@ -29,6 +29,9 @@ absl::StatusOr<DeviceOptions> DeviceOptionsFor(const v1::JobSpec& spec, const Da
   options.compute.mesh = MeshOf(spec).Only(kShareAxes);
   options.compute.sequence_parallel = DividesTokens(spec);
   options.compute.context_exchange = ContextExchangeOf(spec);
+  if (ChoicesCountedOf(spec) == ChoicesCounted::kTogether) {
+    options.compute.counting_ranks = static_cast<int>(SizeAlong(kDataAxes, spec));
+  }
   options.compute.optimizer = OptimizerPlace::kElsewhere;
   options.seed = spec.seed();
   options.device = device;

@@ -1,5 +1,6 @@
 #include "worker/runtime/device/device_jobs_for_testing.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -49,6 +50,7 @@ absl::StatusOr<std::vector<PartitionFile>> TrainRank(const DeviceTestJob& job, D
   const int64_t each = share / job.micro_batches;
   for (uint64_t step = 0; step < steps; ++step) {
     Batch batch = RandomSequences(kSequences, job.length, kVocabulary, 50 + begin + step);
+    if (job.one_token) std::fill(batch.tokens.begin(), batch.tokens.end(), 7);
     if (job.packed) PackDocuments(batch, static_cast<uint32_t>(begin + step));
     std::vector<PlacedBatch> micro_batches;
     for (int64_t first = data_rank * share; first < (data_rank + 1) * share; first += each) {
@@ -166,7 +168,8 @@ Trained Train(const DeviceTestJob& job) {
 
 const Trained& TrainOnce(const DeviceTestJob& job) {
   static auto* const trained = new std::map<std::string, Trained>();
-  const std::string key = absl::StrCat(job.packed, " ", SpecOf(job).ShortDebugString());
+  const std::string key =
+      absl::StrCat(job.packed, job.one_token, " ", SpecOf(job).ShortDebugString());
   const auto found = trained->find(key);
   if (found != trained->end()) return found->second;
   return trained->emplace(key, Train(job)).first->second;

@@ -44,6 +44,8 @@ struct DeviceTestJob {
   std::string compute;
   // True if documents share sequences.
   bool packed = false;
+  // True if all tokens are the same.
+  bool one_token = false;
   // The ranks that share out sequences, and their exchange.
   int context = 1;
   std::string exchange = "RING";

@@ -78,7 +78,7 @@ absl::StatusOr<std::unique_ptr<DeviceRank>> DeviceRank::Create(const v1::JobSpec
   TakeStage(stage, options.compute);
   MUSTER_ASSIGN_OR_RETURN(rank->tensors_,
                           LocalTensors(model->description().tensors, DivisionOf(schema, shard.mesh),
-                                       shard.at(kModelAxes)));
+                                       shard.at(kShareAxes)));
   rank->type_ = options.compute.type;
   rank->divided_ = ZeroStage(spec) > 0;
   ShardedDependencies dependencies;
@@ -103,6 +103,7 @@ absl::Status DeviceRank::Meet(std::unique_ptr<Communicator> host, absl::optional
                                                      .tensor_group = strategy_->tensor_group(),
                                                      .context_group = strategy_->context_group(),
                                                      .expert_group = strategy_->expert_group(),
+                                                     .counting_group = strategy_->counting_group(),
                                                      .stage = stage_,
                                                      .stages = strategy_->stage_group()}));
   MUSTER_ASSIGN_OR_RETURN(clock_, strategy_->Start());

@@ -58,6 +58,7 @@ class LinkedDeviceTraining final : public DeviceTraining {
                                .tensor_group = lent->tensor_group(),
                                .context_group = lent->context_group(),
                                .expert_group = lent->expert_group(),
+                               .counting_group = lent->counting_group(),
                                .stage = stage,
                                .stages = lent->stage_group()});
     };

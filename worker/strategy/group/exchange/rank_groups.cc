@@ -71,12 +71,12 @@ absl::Status RankGroups::MoveToDevices(Moved moved, const MakeDeviceCommunicator
     moving.insert(moving.end(), {kExpertAxes, kExpertCopyAxes});
     if (slices) moving.push_back(kExpertShardAxes);
   }
+  if (made_group(kDataAxes) != made_.end()) moving.push_back(kDataAxes);
   for (const Axes axes : moving) {
     // Slices lie in a communicator's memory even where a rank is alone.
     if (mesh_.size(axes) == 1 && axes != kShardAxes) continue;
     MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> device, make(Group(axes)));
-    const auto made = std::find_if(made_.begin(), made_.end(),
-                                   [axes](const Made& one) { return one.axes == axes; });
+    const auto made = made_group(axes);
     if (made == made_.end()) {
       made_.push_back({axes, std::move(device)});
     } else {

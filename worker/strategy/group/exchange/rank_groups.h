@@ -1,6 +1,7 @@
 #ifndef MUSTER_WORKER_STRATEGY_GROUP_EXCHANGE_RANK_GROUPS_H_
 #define MUSTER_WORKER_STRATEGY_GROUP_EXCHANGE_RANK_GROUPS_H_
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -85,6 +86,12 @@ class RankGroups {
     Axes axes;
     std::unique_ptr<Communicator> group;
   };
+
+  // Returns the group along the axes that was made; made_.end(): none was.
+  std::vector<Made>::iterator made_group(Axes axes) {
+    return std::find_if(made_.begin(), made_.end(),
+                        [axes](const Made& one) { return one.axes == axes; });
+  }
 
   const std::unique_ptr<Communicator> world_;
   const Mesh mesh_;
