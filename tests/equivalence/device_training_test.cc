@@ -92,6 +92,7 @@ struct Rank {
   Strategy& strategy;
   TensorGroup* tensor_group = nullptr;
   ContextGroup* context_group = nullptr;
+  ExpertGroup* expert_group = nullptr;
   absl::optional<ModelStage> stage = absl::nullopt;
   Communicator* stages = nullptr;
   int number = 0;
@@ -114,7 +115,7 @@ class DeviceJob : public ::testing::Test {
   std::vector<TensorSpec> TensorsOf(int rank) const {
     return LocalTensors(job_->model->description().tensors,
                         DivisionOf(*job_->schema, MeshOf(spec_)),
-                        MeshOf(spec_).Position(rank, kPartAxes))
+                        MeshOf(spec_).Position(rank, kShareAxes))
         .value();
   }
 
@@ -128,8 +129,8 @@ class DeviceJob : public ::testing::Test {
     PoisoningStrategy poisoning(rank.strategy, tensors, std::make_unique<DeviceMemory>(rank.passes),
                                 rank.stages == nullptr ? PoisoningStrategy::Passes::kOneAfterAnother
                                                        : PoisoningStrategy::Passes::kAlternate);
-    Train({rank.options, rank.passes, poisoning, rank.tensor_group, rank.context_group, rank.stage,
-           rank.stages, rank.number},
+    Train({rank.options, rank.passes, poisoning, rank.tensor_group, rank.context_group,
+           rank.expert_group, rank.stage, rank.stages, rank.number},
           trained);
   }
 
@@ -140,6 +141,7 @@ class DeviceJob : public ::testing::Test {
                                           .strategy = rank.strategy,
                                           .tensor_group = rank.tensor_group,
                                           .context_group = rank.context_group,
+                                          .expert_group = rank.expert_group,
                                           .stage = rank.stage,
                                           .stages = rank.stages});
     ASSERT_TRUE(engine.ok()) << engine.status();
@@ -231,7 +233,8 @@ class DeviceJob : public ::testing::Test {
     ASSERT_TRUE(strategy.ok()) << strategy.status();
     ASSERT_EQ((*strategy)->Join(std::move(communicator), absl::nullopt), absl::OkStatus());
     Train({*options, *strategy->passes(), **strategy, (*strategy)->tensor_group(),
-           (*strategy)->context_group(), stage, (*strategy)->stage_group(), rank},
+           (*strategy)->context_group(), (*strategy)->expert_group(), stage,
+           (*strategy)->stage_group(), rank},
           poisoned, trained);
     trained.counters = (*strategy)->counters();
   }
@@ -364,13 +367,16 @@ struct DeviceMesh {
 
 class DeviceMeshTest : public DeviceJob {
  protected:
+  // Ranks that differ along these alone have the same weights.
+  static constexpr Axes kOthers = (kPartAxes | kExpertAxes).Others();
+
   // Puts the first data rank's shares together.
   TrainedValues Joined(const std::vector<Trained>& trained) const {
     const std::vector<TensorSpec>& whole = job_->model->description().tensors;
     TrainedValues joined;
     for (const TensorSpec& tensor : whole) joined.values[tensor.name].resize(tensor.elements());
     for (int rank = 0; rank < static_cast<int>(trained.size()); ++rank) {
-      if (MeshOf(spec_).Position(rank, kPartAxes.Others()) != 0) continue;
+      if (MeshOf(spec_).Position(rank, kOthers) != 0) continue;
       const std::vector<TensorSpec> local = TensorsOf(rank);
       for (size_t t = 0; t < whole.size(); ++t) {
         if (local[t].elements() == 0) continue;
@@ -429,7 +435,7 @@ class DeviceMeshTest : public DeviceJob {
     const std::vector<Trained> trained = TrainReplicas(/*poisoned=*/false);
     // Replicas have the same bits.
     for (size_t rank = 0; rank < trained.size(); ++rank) {
-      const int first = MeshOf(spec_).Move(static_cast<int>(rank), kPartAxes.Others(), 0);
+      const int first = MeshOf(spec_).Move(static_cast<int>(rank), kOthers, 0);
       EXPECT_EQ(trained[rank].weights, trained[first].weights);
     }
     ExpectClose(Joined(trained), expected, 1e-5);
@@ -446,7 +452,10 @@ class DeviceMeshTest : public DeviceJob {
       const StrategyCounters& counters = trained[slot].counters;
       const uint64_t tensor = predicted->tensor[slot].sent;
       const uint64_t stages = predicted->pipeline[slot].sent;
-      EXPECT_EQ(counters.tensor_bytes_sent, steps * tensor);
+      // Bytes between expert ranks depend on what routers choose.
+      if (SizeAlong(kExpertAxes, spec_) == 1) {
+        EXPECT_EQ(counters.tensor_bytes_sent, steps * tensor);
+      }
       EXPECT_EQ(counters.stage_bytes_sent, steps * stages);
       EXPECT_EQ(counters.stage_bytes_received, steps * predicted->pipeline[slot].received);
       EXPECT_EQ(counters.bytes_sent, steps * (predicted->workers[slot].sent - tensor - stages));
@@ -473,6 +482,42 @@ constexpr DeviceMesh kInterleaved = {v1::ParallelismSpec::INTERLEAVED, 2, 1, 2, 
 TEST_F(DeviceMeshTest, StagesTrainAsOneProcessOnEveryMesh) {
   ExpectMeshes(TensorShape::kGpt2, {kTwoStages, kSlicedGradients, kInterleaved});
   ExpectMeshes(TensorShape::kLlama, {kGpipe, kZeroBubble});
+}
+
+// And in the same bits whatever is made again.
+TEST_F(DeviceMeshTest, ExpertRanksTrainAsOneProcess) {
+  v1::JobSpec spec = Job(TensorShape::kExperts, /*steps=*/3);
+  spec.mutable_model()->mutable_transformer()->mutable_moe()->set_experts(8);
+  const TrainedValues expected = TrainLocally(spec);
+  v1::JobSpec divided = OnMesh(spec, /*tensor=*/1, /*data=*/2);
+  divided.mutable_parallelism()->set_expert(2);
+  ExpectResults(divided, expected);
+  const std::vector<Trained> once = TrainReplicas(/*poisoned=*/false);
+  for (const auto recompute : {v1::ComputeSpec::SELECTIVE, v1::ComputeSpec::FULL}) {
+    divided.mutable_compute()->set_recompute(recompute);
+    Prepare(divided);
+    EXPECT_EQ(TrainReplicas(/*poisoned=*/false)[1].weights, once[1].weights) << recompute;
+  }
+}
+
+// Where others step the parameters, biases among them.
+TEST_F(DeviceMeshTest, CopiedExpertsTrainAsOneProcess) {
+  v1::JobSpec spec = Job(TensorShape::kExperts, /*steps=*/3);
+  spec.set_workers(1);
+  Prepare(spec);
+  ExpectClose(Joined({TrainCopies(/*poisoned=*/false)}), TrainLocally(spec), 1e-5);
+}
+
+TEST_F(DeviceMeshTest, ExpertRanksTrainAsOneProcessInEveryStage) {
+  v1::JobSpec spec = Job(TensorShape::kExperts, /*steps=*/3);
+  spec.mutable_model()->mutable_transformer()->mutable_moe()->set_experts(8);
+  spec.set_batch_size(8);
+  const TrainedValues expected = TrainLocally(spec);
+  for (const uint32_t stage : {1, 3}) {
+    v1::JobSpec divided = OnMesh(spec, /*tensor=*/1, /*data=*/4, stage);
+    divided.mutable_parallelism()->set_expert(2);
+    ExpectResults(divided, expected);
+  }
 }
 
 TEST_F(DeviceMeshTest, StagesTrainAsOneProcessOnEveryMeshExhaustive) {

@@ -394,6 +394,31 @@ TEST_F(ExpertTrainingTest, ALostExpertRankTakesACopyOfItsExperts) {
   }
 }
 
+// Optimizer state of experts is divided otherwise than that of everything else, in files, too; a
+// checkpoint goes on in memory.
+TEST_F(ExpertTrainingTest, ExpertRanksOffloadOptimizerState) {
+  for (const uint32_t stage : {1, 3}) {
+    v1::JobSpec spec = JobOfExpertRanks(4, 2, stage);
+    spec.mutable_checkpoint()->set_every_steps(4);
+    const TrainedValues expected = ValuesByAllReduce(spec);
+    v1::JobSpec offloads = spec;
+    offloads.mutable_parallelism()->mutable_zero()->set_offload(v1::ZeroSpec::OPTIMIZER_STATE);
+    RunCheckpoints checkpoints;
+    RunOptions options;
+    options.checkpoints = &checkpoints;
+    EXPECT_EQ(ValuesByAllReduce(offloads, options).values, expected.values) << stage;
+    options.from = 4;
+    EXPECT_EQ(ValuesByAllReduce(spec, options).values, expected.values) << stage;
+    EXPECT_EQ(ValuesByAllReduce(offloads, options).values, expected.values) << stage;
+  }
+  // Ranks that have all that is not of experts step it alike.
+  v1::JobSpec copies = JobOfExpertRanks(4, 4, 1);
+  copies.mutable_parallelism()->mutable_zero()->set_shard(1);
+  const TrainedValues expected = ValuesByAllReduce(copies);
+  copies.mutable_parallelism()->mutable_zero()->set_offload(v1::ZeroSpec::OPTIMIZER_STATE);
+  EXPECT_EQ(ValuesByAllReduce(copies).values, expected.values);
+}
+
 TEST_F(ExpertTrainingTest, EveryRouter) {
   v1::JobSpec spec = Job();
   v1::MoeSpec& moe = *spec.mutable_model()->mutable_transformer()->mutable_moe();
@@ -434,6 +459,9 @@ TEST_F(ExpertTrainingTest, EvaluationsAreThoseOfOneProcess) {
   spec.mutable_model()->mutable_transformer()->mutable_moe()->set_experts(6);
   one = spec;
   one.set_workers(1);
+  for (v1::JobSpec* const each : {&one, &spec}) {
+    each->mutable_evaluation()->set_max_examples(2);
+  }
   spec = OnMesh(spec, 1, 3);
   spec.mutable_parallelism()->set_expert(3);
   ASSERT_NO_FATAL_FAILURE(
