@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "common/job/invalid.h"
 #include "common/job/job_road.h"
+#include "common/mesh/job_mesh.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -27,7 +28,13 @@ std::vector<Refusal> OnServers(const v1::JobSpec& spec) {
       "but compute.device is CUDA and update.dense PARAMETER_SERVER, where each device holds and "
       "computes the whole model in this version: take update.dense ALL_REDUCE, or compute.device "
       "CPU";
+  constexpr absl::string_view kOwnChoices =
+      "but compute.device is CUDA and update.dense PARAMETER_SERVER, where each device counts its "
+      "own choices of experts alone, and servers move no biases by devices' loads in this version: "
+      "take update.dense ALL_REDUCE, or compute.device CPU";
   const v1::ParallelismSpec& parallelism = spec.parallelism();
+  const v1::MoeSpec& moe = spec.model().transformer().moe();
+  const bool several = SizeAlong(kDataAxes, spec) > 1;
   const auto over = [](uint32_t most, absl::string_view field, uint32_t value) {
     return Refusal{value > most, field, absl::StrCat(value), kWhole};
   };
@@ -35,7 +42,12 @@ std::vector<Refusal> OnServers(const v1::JobSpec& spec) {
           over(1, "parallelism.tensor", parallelism.tensor()),
           over(1, "parallelism.context", parallelism.context()),
           over(1, "parallelism.expert", parallelism.expert()),
-          over(0, "parallelism.zero.stage", parallelism.zero().stage())};
+          over(0, "parallelism.zero.stage", parallelism.zero().stage()),
+          {moe.selection_bias(), "model.transformer.moe.selection_bias", "true", kOwnChoices},
+          {several && moe.auxiliary_scope() == v1::MoeSpec::GLOBAL_BATCH,
+           "model.transformer.moe.auxiliary_scope", "GLOBAL_BATCH", kOwnChoices},
+          {several && moe.capacity_factor() > 0, "model.transformer.moe.capacity_factor",
+           absl::StrCat(moe.capacity_factor()), kOwnChoices}};
 }
 
 // Returns what is refused where parameters stay on the devices, which then do all that is done with

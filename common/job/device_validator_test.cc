@@ -23,6 +23,14 @@ v1::ParallelismSpec& OnDevicesWithServers(v1::JobSpec& spec) {
   return *spec.mutable_parallelism();
 }
 
+v1::MoeSpec& WithExpertsOnServers(v1::JobSpec& spec) {
+  OnDevicesWithServers(spec);
+  v1::MoeSpec& moe = *spec.mutable_model()->mutable_transformer()->mutable_moe();
+  moe.set_experts(4);
+  moe.set_top_k(2);
+  return moe;
+}
+
 class BadDeviceTest : public ::testing::TestWithParam<BadJob> {};
 
 TEST_P(BadDeviceTest, IsRefusedByName) { ExpectRefused(GetParam()); }
@@ -78,6 +86,21 @@ INSTANTIATE_TEST_SUITE_P(
                AllOf(HasSubstr("parallelism.expert is 2; but compute.device is CUDA and "
                                "update.dense PARAMETER_SERVER"),
                      HasSubstr("take update.dense ALL_REDUCE"))},
+        BadJob{"SelectionBiasOnServers",
+               [](v1::JobSpec& s) { WithExpertsOnServers(s).set_selection_bias(true); },
+               HasSubstr("moe.selection_bias is true; but compute.device is CUDA")},
+        BadJob{"ChoicesOfAllDataRanksOnServers",
+               [](v1::JobSpec& s) {
+                 WithExpertsOnServers(s).set_auxiliary_scope(v1::MoeSpec::GLOBAL_BATCH);
+                 s.set_workers(2);
+               },
+               AllOf(HasSubstr("moe.auxiliary_scope is GLOBAL_BATCH"), HasSubstr("ALL_REDUCE"))},
+        BadJob{"CapacityOfAllDataRanksOnServers",
+               [](v1::JobSpec& s) {
+                 WithExpertsOnServers(s).set_capacity_factor(1.5f);
+                 s.set_workers(2);
+               },
+               AllOf(HasSubstr("moe.capacity_factor is 1.5"), HasSubstr("compute.device CPU"))},
         BadJob{"ShardsOnServers",
                [](v1::JobSpec& s) { OnDevicesWithServers(s).mutable_zero()->set_stage(3); },
                AllOf(HasSubstr("parallelism.zero.stage is 3; but compute.device is CUDA and "

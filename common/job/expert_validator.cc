@@ -200,11 +200,6 @@ absl::Status ValidateExpertRanks(const v1::JobSpec& spec) {
     return refused(absl::StrCat("it must divide the ", experts, " experts"));
   }
   MUSTER_RETURN_IF_ERROR(ValidateServedRanks(spec, "parallelism.expert", ranks));
-  if (spec.compute().device() == v1::ComputeSpec::CUDA && !TrainsByAllReduce(spec)) {
-    return refused(
-        "but on GPUs with parameter servers every worker computes all experts: leave it out, or "
-        "set update.dense ALL_REDUCE");
-  }
   MUSTER_RETURN_IF_ERROR(ValidateFewerExpertRanks(spec));
   const Mesh mesh = MeshOf(spec);
   if (mesh.size(kExpertAxes) == static_cast<int>(ranks)) return absl::OkStatus();

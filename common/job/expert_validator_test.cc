@@ -156,8 +156,6 @@ TEST(ExpertValidatorTest, ExpertRanks) {
       {"model { mlp { hidden: 4 } }", "no experts"},
       {"update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER staleness_bound: 1 }",
        "update.staleness_bound 0"},
-      {"compute { device: CUDA } update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER }",
-       "set update.dense ALL_REDUCE"},
       {"min_workers: 3", "take a multiple of 2"},
       {"min_workers: 2 parallelism { zero { stage: 1 } }", "leave one of the three out"},
       {"workers: 12 parallelism { expert: 4 zero { stage: 1 shard: 6 } }",
