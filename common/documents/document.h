@@ -22,13 +22,13 @@ struct TextPart {
 struct DocumentPosition {
   // Files before it, or of text files documents.
   uint64_t files = 0;
-  // In the next file: lines before it, or Documents of tokens.
+  // In the next file: lines or rows before it, or Documents of tokens.
   uint64_t inside = 0;
 };
 
 // A document as its file has it: text, or tokens. Whoever is given one may use it until it returns.
 struct Document {
-  // The file, and the line in it, counted from 1; 0: the file is the document.
+  // The file, and the line or row in it, counted from 1; 0: the file is the document.
   absl::string_view path;
   int64_t line = 0;
   // The text, in parts that are not empty.

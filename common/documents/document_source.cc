@@ -15,11 +15,13 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/compression/unpacked_file.h"
+#include "common/documents/parquet_documents.h"
 #include "common/documents/windowed_file.h"
 #include "common/files/check_is_text.h"
 #include "common/files/file_error.h"
 #include "common/files/path_pattern.h"
 #include "common/files/text_files.h"
+#include "common/parquet/parquet_file.h"
 #include "common/text/byte_order_mark.h"
 #include "common/text/data_error.h"
 #include "common/tokenizer/files/token_file.h"
@@ -118,6 +120,7 @@ absl::StatusOr<std::optional<Known>> Recognise(const std::string& path) {
         "of compressed files only texts and JSON lines are read, so unpack others "
         "first, with gunzip or unzstd)"));
   }
+  if (IsParquet(head)) return Known{Form::kParquet, path};
   if (IsTokenFile(head)) return Known{Form::kTokenFile, path};
   if (IsLlmC(head)) return Known{Form::kLlmC, path};
   if (IsNumpy(head)) return Known{Form::kNumpy, path};
@@ -222,6 +225,8 @@ absl::string_view NameOf(Form form) {
       return "compressed text";
     case Form::kJsonLines:
       return "JSON lines";
+    case Form::kParquet:
+      return "Parquet";
     case Form::kLlmC:
       return "a shard of tokens of llm.c";
     case Form::kNumpy:
@@ -235,8 +240,10 @@ absl::string_view NameOf(Form form) {
   }
 }
 
+bool HasFields(Form form) { return form == Form::kJsonLines || form == Form::kParquet; }
+
 bool HasTokens(Form form) {
-  return form != Form::kText && form != Form::kPackedText && form != Form::kJsonLines;
+  return form != Form::kText && form != Form::kPackedText && !HasFields(form);
 }
 
 absl::StatusOr<DocumentSource> FindDocuments(const std::string& path, absl::string_view raw) {
@@ -288,7 +295,7 @@ absl::StatusOr<DocumentSource> FindDocuments(const std::string& path, absl::stri
 absl::Status ForEachDocument(const DocumentSource& source, const DocumentOptions& options,
                              TakeDocument take) {
   if (source.form == Form::kText) return TakeTexts(source, options, take);
-  JsonLinesOptions json = options.json;
+  JsonDocumentOptions json = options.json;
   for (size_t i = options.begin.files; i < source.files.size(); ++i) {
     const std::string& path = source.files[i];
     const uint64_t skip = i == options.begin.files ? options.begin.inside : 0;
@@ -303,6 +310,10 @@ absl::Status ForEachDocument(const DocumentSource& source, const DocumentOptions
       case Form::kJsonLines:
         json.skip = skip;
         MUSTER_RETURN_IF_ERROR(ForEachJsonLine(path, json, take_next));
+        break;
+      case Form::kParquet:
+        json.skip = skip;
+        MUSTER_RETURN_IF_ERROR(ForEachParquetRow(path, json, take_next));
         break;
       case Form::kPackedText:
         MUSTER_RETURN_IF_ERROR(TakePackedText(path, i + 1, options, take));

@@ -16,7 +16,17 @@ namespace muster {
 
 // Documents are read from this.
 struct DocumentSource {
-  enum class Form { kText, kPackedText, kJsonLines, kLlmC, kNumpy, kMegatron, kRaw, kTokenFile };
+  enum class Form {
+    kText,
+    kPackedText,
+    kJsonLines,
+    kParquet,
+    kLlmC,
+    kNumpy,
+    kMegatron,
+    kRaw,
+    kTokenFile
+  };
   Form form = Form::kText;
   // As it was named: a file, a folder, or a pattern (common/files/path_pattern.h).
   std::string path;
@@ -31,6 +41,10 @@ struct DocumentSource {
 // Returns a form as people call it, such as "JSON lines".
 absl::string_view NameOf(DocumentSource::Form form);
 
+// Returns whether the documents are made of fields (common/documents/json_documents.h), those of
+// JSON lines or the columns of Parquet.
+bool HasFields(DocumentSource::Form form);
+
 // Returns whether the documents are tokens already.
 bool HasTokens(DocumentSource::Form form);
 
@@ -43,7 +57,7 @@ bool HasTokens(DocumentSource::Form form);
 absl::StatusOr<DocumentSource> FindDocuments(const std::string& path, absl::string_view raw = "");
 
 struct DocumentOptions {
-  JsonLinesOptions json;
+  JsonDocumentOptions json;
   TokenRules tokens;
   // Documents before this place are left out.
   DocumentPosition begin;
@@ -55,8 +69,8 @@ absl::StatusOr<std::string> FilesOf(const DocumentSource& source);
 
 // Gives `take` all documents in order. In a folder of texts, files with equal content count once;
 // compressed ones count each, and come in parts (Document::continues), which end anywhere.
-// Errors name file and line, or file and byte: those of ForEachTextFile, ForEachJsonLine,
-// ForEachInRow and ForEachInMegatron. The first error of `take` ends the call.
+// Errors name file and line, row or byte: those of ForEachTextFile, ForEachJsonLine,
+// ForEachParquetRow, ForEachInRow and ForEachInMegatron. The first error of `take` ends the call.
 // REQUIRES: the form is not kTokenFile.
 absl::Status ForEachDocument(const DocumentSource& source, const DocumentOptions& options,
                              TakeDocument take);

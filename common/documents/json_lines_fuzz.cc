@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const MemoryFile* const file = new MemoryFile();
   static const ModelChatTemplate* const turns = Turns();
   FuzzInput input(data, size);
-  JsonLinesOptions options;
+  JsonDocumentOptions options;
   if (input.Choice(2) == 0) options.chat_template = turns;
   options.field = std::string(input.Until('\n'));
   file->Write(input.rest());

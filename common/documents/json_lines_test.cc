@@ -62,7 +62,7 @@ class JsonLinesTest : public testing::Test {
 
   const TempFolder folder_;
   std::unique_ptr<const ModelChatTemplate> template_;
-  JsonLinesOptions options_;
+  JsonDocumentOptions options_;
 };
 
 TEST_F(JsonLinesTest, TextsAreLearnedWhole) {

@@ -221,7 +221,7 @@ absl::StatusOr<std::string> TokenFileSource(const DocumentSource& source,
                                             const Tokenizer& tokenizer) {
   MUSTER_ASSIGN_OR_RETURN(std::string text, FilesOf(source));
   absl::StrAppend(&text, "tokenizer ", tokenizer.fingerprint(), " ", Fingerprint(tokenizer.json()));
-  if (source.form != DocumentSource::Form::kJsonLines) return text;
+  if (!HasFields(source.form)) return text;
   absl::StrAppend(&text, "\nfield ", options.json.field);
   if (options.json.chat_template != nullptr) {
     absl::StrAppend(&text, "\nchat template ", options.json.chat_template->fingerprint());

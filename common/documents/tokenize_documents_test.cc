@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "common/compression/packed_for_testing.h"
 #include "common/files/bytes_of_file.h"
 #include "common/files/temp_folder.h"
+#include "common/parquet/parquet_for_testing.h"
 #include "common/tokenizer/bpe/bpe_tokenizer.h"
 #include "common/tokenizer/bpe/bpe_trainer.h"
 #include "common/tokenizer/bpe/byte_tokenizer.h"
@@ -81,13 +83,16 @@ class TokenizeDocumentsTest : public testing::Test {
   // type of raw tokens.
   std::vector<std::pair<std::string, std::string>> Sources() {
     std::string text, lines, pairs, raw;
+    std::vector<std::optional<std::string>> rows;
     for (int i = 0; i < 60; ++i) {
+      rows.push_back(absl::StrCat("word", i, i % 5 == 0 ? "" : " again"));
       absl::StrAppend(&text, "word", i * 7919, i % 7 == 0 ? ".\n" : " again ");
       absl::StrAppend(&lines, "{\"text\": \"word", i, " again\"}\n");
       absl::StrAppend(&pairs, "{\"prompt\": \"word", i, "\", \"completion\": \"again\"}\n\n");
     }
     for (int i = 0; i < 1500; ++i) raw += std::string(i % 3 == 0 ? "\0\0" : "\x61\0", 2);
-    for (const char* name : {"texts", "packed"}) std::filesystem::create_directory(At(name));
+    for (const char* name : {"texts", "packed", "rows"})
+      std::filesystem::create_directory(At(name));
     folder_.Write("texts/a", text);
     folder_.Write("texts/b", "a short one");
     folder_.Write("texts/c", text);
@@ -96,11 +101,10 @@ class TokenizeDocumentsTest : public testing::Test {
     folder_.Write("packed/b.zst", Zstd(lines + lines));
     folder_.Write("pairs.jsonl", pairs);
     folder_.Write("raw.bin", raw);
-    return {{At("texts"), ""},
-            {At("texts/[acd]"), ""},
-            {At("packed"), ""},
-            {At("pairs.jsonl"), ""},
-            {At("raw.bin"), "u16"}};
+    folder_.Write("rows/1.parquet", ParquetOfTexts({{"text", rows}}));
+    folder_.Write("rows/2.parquet", ParquetOfTexts({{"id", rows}, {"text", rows}}));
+    return {{At("texts"), ""},       {At("texts/[acd]"), ""}, {At("packed"), ""},
+            {At("pairs.jsonl"), ""}, {At("rows"), ""},        {At("raw.bin"), "u16"}};
   }
 
   std::string Refusal(const std::string& path, const std::string& raw = "") const {
@@ -239,6 +243,7 @@ TEST_F(TokenizeDocumentsTest, FormsAreKnownByTheirContent) {
   EXPECT_EQ(FindDocuments(At("f.bin"))->files, std::vector<std::string>{At("f.idx")});
   EXPECT_EQ(FindDocuments(At("f.*"))->files, std::vector<std::string>{At("f.idx")});
   EXPECT_EQ(form("g.txt", "MUSTERTK"), "a token file");
+  EXPECT_EQ(form("g.txt", "PAR1"), "Parquet");
   EXPECT_EQ(form("h.gz", Gzip("plain text")), "compressed text");
   EXPECT_THAT(form("l.jsonl", "plain text"), HasSubstr("l.jsonl:1: the file is JSON"));
   const std::string cut = Gzip("{\"text\": \"a\"}\n").substr(0, 20);

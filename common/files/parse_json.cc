@@ -39,10 +39,9 @@ Extent ExtentOf(absl::string_view text) {
   return extent;
 }
 
-}  // namespace
-
-absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, const std::string& origin,
-                                         absl::string_view expected) {
+template <typename Json>
+absl::StatusOr<Json> ParseBounded(absl::string_view text, const std::string& origin,
+                                  absl::string_view expected) {
   const Extent extent = ExtentOf(text);
   if (extent.depth > kMostJsonDepth) {
     return absl::InvalidArgumentError(absl::StrCat(origin, " has values ", extent.depth,
@@ -54,12 +53,24 @@ absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, const std::stri
                                                    " values, at most ", kMostJsonValues,
                                                    " can be; expected ", expected));
   }
-  nlohmann::json json =
-      nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) {
     return absl::InvalidArgumentError(absl::StrCat(origin, " is not JSON; expected ", expected));
   }
   return json;
+}
+
+}  // namespace
+
+absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, const std::string& origin,
+                                         absl::string_view expected) {
+  return ParseBounded<nlohmann::json>(text, origin, expected);
+}
+
+absl::StatusOr<nlohmann::ordered_json> ParseOrderedJson(absl::string_view text,
+                                                        const std::string& origin,
+                                                        absl::string_view expected) {
+  return ParseBounded<nlohmann::ordered_json>(text, origin, expected);
 }
 
 }  // namespace muster

@@ -23,6 +23,11 @@ inline constexpr size_t kMostJsonValues = size_t{1} << 22;
 absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, const std::string& origin,
                                          absl::string_view expected);
 
+// Does the same, and keeps the order of an object's fields.
+absl::StatusOr<nlohmann::ordered_json> ParseOrderedJson(absl::string_view text,
+                                                        const std::string& origin,
+                                                        absl::string_view expected);
+
 }  // namespace muster
 
 #endif  // MUSTER_COMMON_FILES_PARSE_JSON_H_
