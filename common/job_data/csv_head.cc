@@ -16,9 +16,11 @@
 #include "common/csv/csv_columns.h"
 #include "common/csv/csv_header.h"
 #include "common/csv/csv_parser.h"
+#include "common/csv/parquet_table.h"
 #include "common/files/check_is_text.h"
 #include "common/files/open_regular_file.h"
 #include "common/files/path_pattern.h"
+#include "common/parquet/parquet_file.h"
 #include "common/text/byte_order_mark.h"
 #include "proto/job.pb.h"
 
@@ -68,11 +70,29 @@ CsvLines FirstCsvLines(const std::string& path) {
   return lines;
 }
 
+// Returns the bytes that a task keeps of examples as numbers.
+uint64_t BytesAsNumbers(const v1::CsvData& csv, uint64_t examples) {
+  return examples * (4 * csv.numeric_size() + 8 * csv.categorical_size() + sizeof(int32_t));
+}
+
+CsvHead ReadParquetHead(const v1::CsvData& csv, const std::vector<std::string>& paths) {
+  CsvHead head;
+  head.is_estimate = false;
+  for (const std::string& path : paths) {
+    const auto file = ParquetFile::Open(path);
+    if (!file.ok()) return {};
+    head.examples += static_cast<uint64_t>((*file)->rows());
+  }
+  head.kept_bytes = BytesAsNumbers(csv, head.examples);
+  return head;
+}
+
 }  // namespace
 
 CsvHead ReadCsvHead(const v1::CsvData& csv) {
   const absl::StatusOr<std::vector<std::string>> paths = FilesOfPattern(csv.path());
   if (!paths.ok()) return {};
+  if (IsParquetAt(paths->front())) return ReadParquetHead(csv, *paths);
   uint64_t bytes = 0;
   uint64_t largest = 0;
   for (const std::string& path : *paths) {
@@ -90,8 +110,7 @@ CsvHead ReadCsvHead(const v1::CsvData& csv) {
       static_cast<uint64_t>(static_cast<double>(bytes) / lines.bytes_in_file * lines.count);
   if (lines.packed) head.unpacked_bytes = static_cast<uint64_t>(packing * largest);
   if (bytes < kCsvKeptBelowBytes) {
-    head.kept_bytes =
-        head.examples * (4 * csv.numeric_size() + 8 * csv.categorical_size() + sizeof(int32_t));
+    head.kept_bytes = BytesAsNumbers(csv, head.examples);
   } else {
     head.kept_bytes = head.examples * kPlaceBytes;
     if (lines.packed) head.kept_bytes += static_cast<uint64_t>(packing * bytes);
@@ -105,6 +124,10 @@ absl::Status CheckCsvHead(const v1::CsvData& csv) {
   const absl::StatusOr<std::vector<std::string>> paths = FilesOfPattern(csv.path());
   if (!paths.ok()) return absl::OkStatus();
   const std::string& path = paths->front();
+  if (IsParquetAt(path)) {
+    MUSTER_ASSIGN_OR_RETURN(const auto file, ParquetFile::Open(path));
+    return FindInParquet(*file, columns).status();
+  }
   const CsvLines lines = FirstCsvLines(path);
   if (lines.text.empty()) return absl::OkStatus();
   MUSTER_RETURN_IF_ERROR(CheckIsText(path, lines.text));

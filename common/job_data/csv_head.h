@@ -16,10 +16,12 @@ class CsvData;
 inline constexpr uint64_t kCsvKeptBelowBytes = uint64_t{1} << 30;
 
 // An estimate from the lengths of CSV files and the first 64 KiB of the first one: all lines are
-// taken to be like these, and all files to be packed as well as they are.
+// taken to be like these, and all files to be packed as well as they are. Parquet files say how
+// many examples they have.
 struct CsvHead {
   // Number of examples; 0: the files cannot be read on this machine.
   uint64_t examples = 0;
+  bool is_estimate = true;
   // Bytes that a task keeps of the files while it trains.
   uint64_t kept_bytes = 0;
   // Bytes that the largest file unpacks to; 0: files are not packed.
@@ -27,8 +29,9 @@ struct CsvHead {
 };
 CsvHead ReadCsvHead(const v1::CsvData& csv);
 
-// Checks that the first CSV file has the columns that the job names, as a task does that reads it
-// all. InvalidArgument: as CsvHeader::Create, CsvColumnsOf and CheckIsText. A file that cannot be
+// Checks that the first CSV or Parquet file has the columns that the job names, as a task does that
+// reads it all. InvalidArgument: as CsvHeader::Create, CsvColumnsOf and CheckIsText, or as
+// ParquetFile::Open and FindInParquet. A file that cannot be
 // read on this machine, or whose first 64 KiB do not hold its whole header, passes.
 absl::Status CheckCsvHead(const v1::CsvData& csv);
 

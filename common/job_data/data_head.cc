@@ -270,7 +270,7 @@ void ReadLibsvm(const std::string& path, DataSize& size) {
 void ReadCsv(const v1::CsvData& csv, DataSize& size) {
   const CsvHead head = ReadCsvHead(csv);
   if (head.examples == 0) return NotHere(csv.path(), size);
-  size.assumptions.push_back("all lines are like the first 64 KiB of them");
+  if (head.is_estimate) size.assumptions.push_back("all lines are like the first 64 KiB of them");
   size.examples = head.examples;
   size.bytes = head.kept_bytes;
   size.rows = std::min(size.rows, size.examples * size.fields);

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -28,6 +29,16 @@ constexpr uint64_t kMostFooterBytes = uint64_t{64} << 20;
 
 bool IsParquet(absl::string_view bytes) {
   return absl::StartsWith(bytes, kMagic) || absl::StartsWith(bytes, kEncryptedMagic);
+}
+
+bool IsParquetAt(const std::string& path) {
+  const absl::StatusOr<OpenedFile> opened = OpenRegularFile(path);
+  if (!opened.ok()) return false;
+  std::array<char, kMagic.size()> head;
+  const ssize_t got = pread(opened->descriptor, head.data(), head.size(), 0);
+  close(opened->descriptor);
+  return got == static_cast<ssize_t>(head.size()) &&
+         IsParquet(absl::string_view(head.data(), head.size()));
 }
 
 ParquetFile::ParquetFile(std::string path, int descriptor, uint64_t size)

@@ -16,6 +16,8 @@ namespace muster {
 
 // Returns whether the bytes begin like a Parquet file.
 bool IsParquet(absl::string_view bytes);
+// Returns whether the file at a path does. One that cannot be read does not.
+bool IsParquetAt(const std::string& path);
 
 // An open Parquet file: its schema, and where its pages lie. Thread-safe.
 class ParquetFile {

@@ -7,8 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/files/path_pattern.h"
+#include "common/parquet/parquet_file.h"
 #include "proto/job.pb.h"
 #include "worker/data/csv/csv_preparation.h"
+#include "worker/data/csv/csv_records.h"
+#include "worker/data/csv/parquet_records.h"
 
 namespace muster {
 
@@ -58,9 +61,9 @@ absl::Status CsvExamples::Next(int64_t most, Batch& batch, std::vector<std::stri
   }
   any_ = any_ || batch.examples > 0;
   if (!any_) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "CSV file '", paths_.front(), "' has a header and no line after it",
-        paths_.size() > 1 ? ", nor have the others" : "", "; there is nothing to predict"));
+    return absl::InvalidArgumentError(absl::StrCat("File '", paths_.front(), "' has no example",
+                                                   paths_.size() > 1 ? ", nor have the others" : "",
+                                                   "; there is nothing to predict"));
   }
   batch.values.assign(batch.keys.size(), 1.0f);
   if (info_.target.has_value()) {
@@ -81,7 +84,12 @@ absl::StatusOr<bool> CsvExamples::NextRecord() {
     if (opened_ == paths_.size()) return false;
     records_.reset();
     text_.reset();
-    MUSTER_ASSIGN_OR_RETURN(CsvText text, CsvText::Open(paths_[opened_++]));
+    const std::string& path = paths_[opened_++];
+    if (IsParquetAt(path)) {
+      MUSTER_ASSIGN_OR_RETURN(records_, ParquetRecords::Open(path, columns_, layout_));
+      continue;
+    }
+    MUSTER_ASSIGN_OR_RETURN(CsvText text, CsvText::Open(path));
     text_ = std::make_unique<const CsvText>(std::move(text));
     records_ = std::make_unique<CsvRecords>(*text_, columns_, layout_);
   }

@@ -12,8 +12,8 @@
 #include "common/csv/csv_columns.h"
 #include "proto/data_preparation.pb.h"
 #include "worker/data/csv/csv_layout.h"
-#include "worker/data/csv/csv_records.h"
 #include "worker/data/csv/csv_text.h"
+#include "worker/data/csv/table_records.h"
 #include "worker/predict/example_source.h"
 
 namespace muster {
@@ -22,8 +22,9 @@ namespace v1 {
 class CsvData;
 }  // namespace v1
 
-// The records of CSV files, which are read one file after another and never kept. A record's
-// columns are its own, as written; the label may be one of them, and is not read.
+// The records of CSV or Parquet files, which are read one file after another and never kept. A
+// record's columns are its own, as written; the label may be one of them, and is not read. Of
+// Parquet files, records have the columns that the model reads.
 class CsvExamples final : public ExampleSource {
  public:
   // `preparation` came with the weights. NotFound: no file is there. InvalidArgument: the
@@ -32,7 +33,8 @@ class CsvExamples final : public ExampleSource {
       const v1::CsvData& csv, LabelKind label_kind, const v1::CsvPreparation& preparation);
 
   const DatasetInfo& info() const override { return info_; }
-  // InvalidArgument: errors of CsvText and CsvRecords; there is no example in any file.
+  // InvalidArgument: errors of CsvText, CsvRecords and ParquetRecords; there is no example in any
+  // file.
   absl::Status Next(int64_t most, Batch& batch, std::vector<std::string>& lines) override;
   char separator() const override { return columns_.separator; }
   absl::optional<absl::string_view> header() const override;
@@ -53,8 +55,9 @@ class CsvExamples final : public ExampleSource {
   std::string header_;
   // Files that were opened; the last one is open.
   size_t opened_ = 0;
+  // Null: it is a Parquet file.
   std::unique_ptr<const CsvText> text_;
-  std::unique_ptr<CsvRecords> records_;
+  std::unique_ptr<TableRecords> records_;
   bool any_ = false;
   // The numbers of one record.
   std::vector<double> numbers_;

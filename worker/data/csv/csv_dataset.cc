@@ -10,9 +10,12 @@
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
 #include "common/files/path_pattern.h"
+#include "common/parquet/parquet_file.h"
 #include "worker/data/csv/csv_labels.h"
 #include "worker/data/csv/csv_preparation.h"
 #include "worker/data/csv/csv_records.h"
+#include "worker/data/csv/parquet_records.h"
+#include "worker/data/csv/table_records.h"
 #include "worker/data/sampling/learned_from.h"
 
 namespace muster {
@@ -53,20 +56,20 @@ class CsvDataset::Builder {
           const CsvOptions& options)
       : paths_(paths),
         options_(options),
-        keep_(BytesOf(paths) < options.keep_below_bytes ? Keep::kNumbers : Keep::kPlaces),
+        is_parquet_(IsParquetAt(paths.front())),
+        keep_(is_parquet_ || BytesOf(paths) < options.keep_below_bytes ? Keep::kNumbers
+                                                                       : Keep::kPlaces),
         dataset_(absl::WrapUnique(new CsvDataset(columns))) {}
 
   absl::StatusOr<std::unique_ptr<const CsvDataset>> Build() {
     for (const std::string& path : paths_) {
-      FileContentOptions options;
-      if (keep_ == Keep::kPlaces) options.map_from_bytes = 1;
-      MUSTER_ASSIGN_OR_RETURN(CsvText text, CsvText::Open(path, options));
-      MUSTER_RETURN_IF_ERROR(TakeFile(path, text));
-      if (keep_ == Keep::kPlaces) dataset_->texts_.push_back(std::move(text));
+      if (IsParquetAt(path) != is_parquet_) return OtherForm(path);
+      MUSTER_RETURN_IF_ERROR(is_parquet_ ? TakeParquet(path) : TakeText(path));
     }
     if (examples_ == 0) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "CSV file '", paths_.front(), "' has a header and no line after it",
+          is_parquet_ ? "Parquet file '" : "CSV file '", paths_.front(),
+          is_parquet_ ? "' has no rows" : "' has a header and no line after it",
           paths_.size() > 1 ? ", nor have the others" : "", "; training needs examples"));
     }
     return Finish();
@@ -75,24 +78,48 @@ class CsvDataset::Builder {
  private:
   const CsvColumns& columns() const { return dataset_->columns_; }
 
-  // `path` outlives the labels, which note it.
-  absl::Status TakeFile(const std::string& path, const CsvText& text) {
+  absl::Status OtherForm(const std::string& path) const {
+    const auto name = [](bool is_parquet) { return is_parquet ? "a Parquet file" : "text"; };
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.csv.path names files of different forms: '", paths_.front(), "' is ",
+        name(is_parquet_), ", '", path, "' ", name(!is_parquet_), "; name those of one form"));
+  }
+
+  // The path outlives the labels, which note it; so does that of TakeParquet.
+  absl::Status TakeText(const std::string& path) {
+    FileContentOptions options;
+    if (keep_ == Keep::kPlaces) options.map_from_bytes = 1;
+    MUSTER_ASSIGN_OR_RETURN(CsvText text, CsvText::Open(path, options));
     content_fingerprint_ = Fingerprint(text.content(), content_fingerprint_);
     dataset_->first_.push_back(examples_);
     CsvRecords records(text, columns(), dataset_->layout_);
     while (true) {
       MUSTER_ASSIGN_OR_RETURN(const bool more, records.Next());
-      if (!more) return absl::OkStatus();
+      if (!more) break;
+      if (keep_ == Keep::kPlaces) {
+        numbers_.clear();
+        keys_.clear();
+        dataset_->offsets_.push_back(records.offset());
+      }
       MUSTER_RETURN_IF_ERROR(TakeRecord(path, records));
+    }
+    if (keep_ == Keep::kPlaces) dataset_->texts_.push_back(std::move(text));
+    return absl::OkStatus();
+  }
+
+  // Only the columns that are read count for the fingerprint: the others are not unpacked.
+  absl::Status TakeParquet(const std::string& path) {
+    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<ParquetRecords> records,
+                            ParquetRecords::Open(path, columns(), dataset_->layout_));
+    while (true) {
+      MUSTER_ASSIGN_OR_RETURN(const bool more, records->Next());
+      if (!more) return absl::OkStatus();
+      content_fingerprint_ = Fingerprint(records->text(), content_fingerprint_);
+      MUSTER_RETURN_IF_ERROR(TakeRecord(path, *records));
     }
   }
 
-  absl::Status TakeRecord(const std::string& path, const CsvRecords& records) {
-    if (keep_ == Keep::kPlaces) {
-      numbers_.clear();
-      keys_.clear();
-      dataset_->offsets_.push_back(records.offset());
-    }
+  absl::Status TakeRecord(const std::string& path, const TableRecords& records) {
     MUSTER_RETURN_IF_ERROR(records.Append(numbers_, keys_));
     ++examples_;
     if (columns().label_kind == LabelKind::kNumber) return absl::OkStatus();
@@ -170,6 +197,7 @@ class CsvDataset::Builder {
 
   const std::vector<std::string>& paths_;
   const CsvOptions& options_;
+  const bool is_parquet_;
   const Keep keep_;
   std::unique_ptr<CsvDataset> dataset_;
   int64_t examples_ = 0;

@@ -29,12 +29,13 @@ struct CsvOptions {
   absl::optional<uint64_t> shuffle_seed;
   // The preparation that came with the weights; null to learn one. Used only by Create.
   const v1::CsvPreparation* preparation = nullptr;
-  // If all files together have fewer bytes, they are parsed once and kept as numbers.
+  // If all CSV files together have fewer bytes, they are parsed once and kept as numbers.
   uint64_t keep_below_bytes = kCsvKeptBelowBytes;
 };
 
 // Examples from CSV files, plain or gzip (common/csv/csv_parser.h has the syntax), with a header
-// line in each file or in none. Spaces around a value do not count; an empty value is missing.
+// line in each file or in none; or from Parquet files, known by their content (parquet_records.h).
+// Spaces around a value do not count; an empty value is missing.
 //
 // Dense features are the numeric columns, in the order asked for. A preparation
 // (proto/data_preparation.proto) turns their values into numbers and labels into classes. The
@@ -49,6 +50,7 @@ struct CsvOptions {
 // Small files are kept in memory as numbers (4 bytes per number, 8 per category, 4 per label).
 // Large files are mapped, or unpacked into memory if they are gzip; only each record's place and
 // class are kept (12 bytes per example), and Read parses the records. Both ways give the same bits.
+// Parquet files of any size are kept as numbers: rows cannot be read from the middle of a page.
 class CsvDataset : public Dataset {
  public:
   // `path` is a file or a pattern (common/files/path_pattern.h). NotFound: no file is there.

@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/compression/packed_for_testing.h"
+#include "common/files/bytes_of_file.h"
+#include "common/parquet/parquet_for_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/data_preparation.pb.h"
@@ -366,6 +371,117 @@ TEST_F(CsvDatasetTest, APackedFileIsTheDataThatItUnpacksTo) {
   ASSERT_TRUE(packed.ok()) << packed.status();
   EXPECT_EQ((*packed)->fingerprint(), (*plain)->fingerprint());
   ExpectError(Gzip(text).substr(0, 20), columns_, "bad.csv': the gzip stream ends early");
+}
+
+// Returns a file of the columns y, n and c.
+std::string TableInParquet(const std::vector<std::optional<std::string>>& y,
+                           const std::vector<std::optional<std::string>>& n,
+                           const std::vector<std::optional<std::string>>& c) {
+  return ParquetOfTexts({{"y", y}, {"n", n}, {"c", c}});
+}
+
+TEST_F(CsvDatasetTest, ParquetIsTheTableThatTheSameCsvIs) {
+  folder_.Write("a.csv", "y,n,c\nno,1,a\nyes,,\"b, c\"\nyes,2.5,\n");
+  folder_.Write("p-1.parquet", TableInParquet({"no", "yes"}, {"1", std::nullopt}, {"a", "b, c"}));
+  folder_.Write("p-2.parquet", TableInParquet({"yes"}, {"2.5"}, {std::nullopt}));
+  const auto csv = CsvDataset::Create(folder_.path() + "/a.csv", columns_);
+  ASSERT_TRUE(csv.ok()) << csv.status();
+  // Parquet is kept as numbers even if it is large.
+  for (const uint64_t keep_below : {uint64_t{0}, kCsvKeptBelowBytes}) {
+    const auto parquet =
+        CsvDataset::Create(folder_.path() + "/p-*", columns_, {.keep_below_bytes = keep_below});
+    ASSERT_TRUE(parquet.ok()) << parquet.status();
+    EXPECT_EQ((*parquet)->info().examples, 3);
+    EXPECT_EQ((*parquet)->info().preparation, (*csv)->info().preparation);
+    const Batch batch = ReadAll(**parquet);
+    EXPECT_EQ(batch.dense, ReadAll(**csv).dense);
+    EXPECT_EQ(batch.keys, ReadAll(**csv).keys);
+    EXPECT_EQ(batch.labels, ReadAll(**csv).labels);
+    EXPECT_NE((*parquet)->fingerprint(), 0u);
+  }
+  const auto with = [this](const std::string& bytes) {
+    return (*CsvDataset::Create(folder_.Write("q.parquet", bytes), columns_))->fingerprint();
+  };
+  EXPECT_EQ(with(TableInParquet({"0", "1"}, {"1", "2"}, {"a", "b"})),
+            with(TableInParquet({"0", "1"}, {"1", "2"}, {"a", "b"})));
+  EXPECT_NE(with(TableInParquet({"0", "1"}, {"1", "2"}, {"a", "b"})),
+            with(TableInParquet({"0", "1"}, {"1", "2"}, {"a", "c"})));
+}
+
+TEST_F(CsvDatasetTest, NumbersAndBooleansOfParquetAreRead) {
+  // The rows of other writers: numbers of all types, of which some are null.
+  const std::string lines = BytesOfFile("common/parquet/testdata/rows.jsonl");
+  std::string csv = "id,small,half,third,sure,color\n";
+  for (const absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
+    const auto row = nlohmann::json::parse(line);
+    for (const char* name : {"id", "small", "half", "third"}) {
+      absl::StrAppend(&csv, row[name].is_null() ? "" : row[name].dump(), ",");
+    }
+    absl::StrAppend(&csv,
+                    row["sure"].is_null()     ? ""
+                    : row["sure"].get<bool>() ? "1"
+                                              : "0",
+                    ",", row["color"].is_null() ? "" : row["color"].get<std::string>(), "\n");
+  }
+  const CsvColumns columns = {.label = "small",
+                              .numeric = {"third", "id", "half", "sure"},
+                              .categorical = {"color"},
+                              .label_kind = LabelKind::kNumber};
+  const auto expected = CsvDataset::Create(folder_.Write("rows.csv", csv), columns);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  for (const char* name : {"duckdb_v1_snappy", "arrow_v2_zstd", "hyparquet_flat"}) {
+    const auto dataset = CsvDataset::Create(
+        absl::StrCat("common/parquet/parquet_rows_corpus/", name, ".parquet"), columns);
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    EXPECT_EQ((*dataset)->info().preparation, (*expected)->info().preparation) << name;
+    EXPECT_EQ(ReadAll(**dataset).dense, ReadAll(**expected).dense) << name;
+    EXPECT_EQ(ReadAll(**dataset).keys, ReadAll(**expected).keys) << name;
+    EXPECT_EQ(ReadAll(**dataset).targets, ReadAll(**expected).targets) << name;
+  }
+  // As a label they are texts.
+  const auto sure =
+      CsvDataset::Create("common/parquet/parquet_rows_corpus/hyparquet_flat.parquet",
+                         {.label = "color", .numeric = {"id"}, .categorical = {"sure"}});
+  EXPECT_THAT(std::string(sure.status().message()),
+              HasSubstr("hyparquet_flat.parquet:3: the label is missing"));
+}
+
+TEST_F(CsvDatasetTest, WhatIsWrongWithATableInParquetIsNamed) {
+  const auto error = [&](const std::string& bytes, const CsvColumns& columns) {
+    const auto dataset = CsvDataset::Create(folder_.Write("bad.parquet", bytes), columns);
+    EXPECT_EQ(dataset.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(dataset.status().message());
+  };
+  const std::string sound = TableInParquet({"0"}, {"1"}, {"a"});
+  EXPECT_THAT(error(ParquetOfTexts({{"y", {"0"}}, {"number", {"1"}}}),
+                    {.label = "y", .numeric = {"numbr"}}),
+              AllOf(HasSubstr("bad.parquet' has no column 'numbr' among its 2"),
+                    HasSubstr("did you mean \"number\"?")));
+  CsvColumns by_number = columns_;
+  by_number.header = CsvColumns::Header::kNone;
+  EXPECT_THAT(error(sound, by_number), HasSubstr("leave no_header out"));
+  EXPECT_THAT(error(TableInParquet({"0", "1"}, {"1", "x"}, {"a", "b"}), columns_),
+              HasSubstr("bad.parquet:2: the value in numeric column 'n' (field 2) "));
+  EXPECT_THAT(error(TableInParquet({}, {}, {}), columns_),
+              HasSubstr("bad.parquet' has no rows; training needs examples"));
+  EXPECT_THAT(
+      error(ParquetOfTexts({{"y", {"0"}}, {"n", {"1"}}, {"n", {"1"}}, {"c", {"1"}}}), columns_),
+      HasSubstr("has column 'n' more than once"));
+  EXPECT_THAT(error(sound.substr(0, sound.size() - 1), columns_), HasSubstr("it was cut off"));
+  folder_.Write("mixed-1.csv", "y,n,c\n0,1,a\n");
+  folder_.Write("mixed-2.parquet", sound);
+  EXPECT_THAT(
+      std::string(CsvDataset::Create(folder_.path() + "/mixed-*", columns_).status().message()),
+      AllOf(HasSubstr("1.csv' is text"), HasSubstr("2.parquet' a Parquet file")));
+  folder_.Write("other-1.parquet", sound);
+  folder_.Write("other-2.parquet", ParquetOfTexts({{"y", {"0"}}, {"c", {"1"}}, {"n", {"1"}}}));
+  EXPECT_THAT(
+      std::string(CsvDataset::Create(folder_.path() + "/other-*", columns_).status().message()),
+      HasSubstr("2.parquet:1: column 2 of the header has another name than in the first"));
+  const auto lists = CsvDataset::Create("common/parquet/parquet_rows_corpus/arrow_delta.parquet",
+                                        {.label = "id", .categorical = {"tags"}});
+  EXPECT_THAT(std::string(lists.status().message()),
+              HasSubstr("column 'tags' has lists or structs, which Muster does not read; a table"));
 }
 
 TEST_F(CsvDatasetTest, FilesOfAPatternHaveOneHeader) {

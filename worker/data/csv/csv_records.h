@@ -13,33 +13,27 @@
 #include "common/csv/csv_parser.h"
 #include "worker/data/csv/csv_layout.h"
 #include "worker/data/csv/csv_text.h"
+#include "worker/data/csv/table_records.h"
 
 namespace muster {
 
-// The examples of one CSV file, in order. Not thread-safe.
-class CsvRecords {
+// The examples of one CSV file. Their texts are as written.
+class CsvRecords final : public TableRecords {
  public:
   // All outlive this object. `layout` is made from the first record of the first file, and the
   // headers of other files are compared with it.
   CsvRecords(const CsvText& text, const CsvColumns& columns, absl::optional<CsvLayout>& layout);
 
-  // Takes the next example. Returns false at the end. InvalidArgument, naming the file: errors of
-  // CsvParser, CsvHeader::Create and CheckSame; or the file holds blank lines only.
-  absl::StatusOr<bool> Next();
+  // InvalidArgument: errors of CsvParser, CsvHeader::Create and CheckSame; or the file holds blank
+  // lines only.
+  absl::StatusOr<bool> Next() override;
+  absl::Status Append(std::vector<double>& numbers, std::vector<uint64_t>& keys) const override;
+  absl::string_view Label() const override { return layout_.value().Label(record_); }
+  absl::string_view text() const override { return parser_.text(); }
+  absl::string_view header() const override { return header_; }
+  int64_t line() const override { return parser_.line(); }
 
-  // Appends the example's numbers and keys (CsvLayout::Append).
-  absl::Status Append(std::vector<double>& numbers, std::vector<uint64_t>& keys) const;
-
-  // Returns the example's label. REQUIRES: Append accepted the record.
-  absl::string_view Label() const { return layout_.value().Label(record_); }
-
-  // Return the example's text, and after the first Next that of the header; empty without one. Both
-  // are as written, without the line end.
-  absl::string_view text() const { return parser_.text(); }
-  absl::string_view header() const { return header_; }
-
-  // Return where the example begins, as the parser does.
-  int64_t line() const { return parser_.line(); }
+  // Returns the byte of the file's text at which the example begins.
   size_t offset() const { return parser_.offset(); }
 
  private:
