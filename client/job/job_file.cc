@@ -118,6 +118,8 @@ std::vector<std::string*> DataPaths(v1::DataSpec& data) {
       return {data.mutable_idx()->mutable_images(), data.mutable_idx()->mutable_labels()};
     case v1::DataSpec::kLibsvm:
       return {data.mutable_libsvm()->mutable_path()};
+    case v1::DataSpec::kLibffm:
+      return {data.mutable_libffm()->mutable_path()};
     case v1::DataSpec::kCsv:
       return {data.mutable_csv()->mutable_path()};
     default:

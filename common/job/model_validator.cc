@@ -296,6 +296,8 @@ absl::Status ValidateReader(const DataSpec& data) {
       return Path("data.idx.labels", data.idx().labels());
     case DataSpec::kLibsvm:
       return Path("data.libsvm.path", data.libsvm().path());
+    case DataSpec::kLibffm:
+      return Path("data.libffm.path", data.libffm().path());
     case DataSpec::kCsv:
       return ValidateCsv(data.csv());
     case DataSpec::kSyntheticClicks: {
@@ -315,9 +317,10 @@ absl::Status ValidateReader(const DataSpec& data) {
     case DataSpec::READER_NOT_SET:
       break;
   }
-  return Invalid("data", "without a reader",
-                 "name one of text, sequences, mixture, idx, libsvm, csv, synthetic_clicks, "
-                 "synthetic_classification");
+  return Invalid(
+      "data", "without a reader",
+      "name one of text, sequences, mixture, idx, libsvm, libffm, csv, synthetic_clicks, "
+      "synthetic_classification");
 }
 
 struct Fit {
@@ -352,8 +355,8 @@ Fit FitOf(const ModelSpec& model) {
           "ngram", {DataSpec::kText}, "text", {"loss", "perplexity", "accuracy", "bits_per_byte"}};
     case ModelSpec::kDeepFm:
       return {"deep_fm",
-              {DataSpec::kCsv, DataSpec::kSyntheticClicks},
-              "csv, synthetic_clicks",
+              {DataSpec::kLibffm, DataSpec::kCsv, DataSpec::kSyntheticClicks},
+              "libffm, csv, synthetic_clicks",
               {"loss", "accuracy", "auc", "binned_auc"}};
     case ModelSpec::kTransformer:
       return {"transformer",
@@ -364,8 +367,8 @@ Fit FitOf(const ModelSpec& model) {
       break;
   }
   Fit fit{"logistic_regression",
-          {DataSpec::kLibsvm, DataSpec::kCsv, DataSpec::kSyntheticClicks},
-          "libsvm, csv, synthetic_clicks",
+          {DataSpec::kLibsvm, DataSpec::kLibffm, DataSpec::kCsv, DataSpec::kSyntheticClicks},
+          "libsvm, libffm, csv, synthetic_clicks",
           {"loss", "accuracy"}};
   if (model.logistic_regression().classes() <= 2) {
     fit.metrics.insert(fit.metrics.end(), {"auc", "binned_auc"});

@@ -28,6 +28,7 @@
 #include "common/job/sequence_sources.h"
 #include "common/job_data/csv_head.h"
 #include "common/job_data/job_tokenizer.h"
+#include "common/job_data/libffm_head.h"
 #include "common/job_data/source_arguments.h"
 #include "common/packing/packing_figures.h"
 #include "common/packing/whole_documents.h"
@@ -267,6 +268,20 @@ void ReadLibsvm(const std::string& path, DataSize& size) {
   size.bytes = static_cast<uint64_t>(examples * (12 * lines->features + 12));
 }
 
+void ReadLibffm(const std::string& path, DataSize& size) {
+  const LibffmHead head = ReadLibffmHead(path);
+  if (head.lines == 0) return NotHere(path, size);
+  size.assumptions = {"all lines are like the first 64 KiB of them"};
+  const double share = head.bytes_in_file / static_cast<double>(BytesAt(path));
+  const double examples = head.lines / std::min(share, 1.0);
+  size.examples = static_cast<uint64_t>(examples);
+  size.fields = head.fields;
+  size.keys = static_cast<uint64_t>(std::max(head.entries, static_cast<double>(head.fields)) + 1);
+  size.rows = std::min(size.fields * kUnknownRows, size.examples * size.keys);
+  // Key and value of each feature, offset and label of each example.
+  size.bytes = static_cast<uint64_t>(examples * (12 * static_cast<double>(size.keys) + 12));
+}
+
 void ReadCsv(const v1::CsvData& csv, DataSize& size) {
   const CsvHead head = ReadCsvHead(csv);
   if (head.examples == 0) return NotHere(csv.path(), size);
@@ -332,6 +347,9 @@ DataSize ReadDataHead(const v1::JobSpec& spec, DataLook look) {
       break;
     case v1::DataSpec::kLibsvm:
       ReadLibsvm(data.libsvm().path(), size);
+      break;
+    case v1::DataSpec::kLibffm:
+      ReadLibffm(data.libffm().path(), size);
       break;
     case v1::DataSpec::kCsv:
       ReadCsv(data.csv(), size);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/parquet/parquet_for_testing.h"
 #include "common/tokenizer/bpe/bpe_json.h"
 #include "common/tokenizer/bpe/bpe_tokenizer.h"
 #include "common/tokenizer/bpe/byte_tokenizer.h"
@@ -235,6 +236,33 @@ TEST(DataHeadTest, CountsLinesByTheFirstOnes) {
   EXPECT_NEAR(size.examples, 20000, 1);
   EXPECT_EQ(size.keys, 3u);
   EXPECT_NEAR(size.bytes, 20000 * 36, 100);
+
+  std::string libffm;
+  for (int i = 0; i < 20000; ++i) libffm += "1 0:3:1 4:7:1\n";
+  data.mutable_libffm()->set_path(Write("libffm", libffm));
+  size = Head(data);
+  EXPECT_NEAR(size.examples, 20000, 1);
+  EXPECT_EQ(size.fields, 5u);
+  EXPECT_EQ(size.keys, 6u);
+  EXPECT_EQ(size.bytes, size.examples * 84);
+}
+
+TEST(DataHeadTest, ParquetSaysHowManyExamplesItHas) {
+  v1::DataSpec data;
+  data.mutable_csv()->set_path(
+      Write("t.parquet", ParquetOfTexts({{"label", {"0", "1", "1"}}, {"x", {"1", "2", "3"}}})));
+  data.mutable_csv()->set_label("label");
+  data.mutable_csv()->add_numeric("x");
+  const DataSize size = Head(data);
+  EXPECT_EQ(size.examples, 3u);
+  EXPECT_EQ(size.bytes, 3 * 8u);
+  EXPECT_THAT(size.assumptions, IsEmpty());
+  v1::JobSpec spec;
+  *spec.mutable_data() = data;
+  EXPECT_TRUE(CheckDataHead(spec).ok()) << CheckDataHead(spec);
+  spec.mutable_data()->mutable_csv()->set_numeric(0, "labels");
+  EXPECT_THAT(std::string(CheckDataHead(spec).message()),
+              HasSubstr("t.parquet' has no column 'labels' among its 2; did you mean"));
 }
 
 TEST(DataHeadTest, CountsLinesOfPackedFilesAndOfPatterns) {

@@ -29,6 +29,14 @@ struct DatasetSource {
   int64_t training = 0;
 };
 
+// The sparse features that a model reads of an example.
+enum class FeatureForm {
+  // Any number of entries, with values.
+  kEntries,
+  // One of each categorical field, with value 1 (DatasetInfo::fields).
+  kOnePerField,
+};
+
 // The shape of a dataset's examples.
 struct DatasetInfo {
   int64_t examples = 0;

@@ -79,6 +79,16 @@ absl::StatusOr<std::unique_ptr<ExampleSource>> OpenExamples(
                       {.labels = labels, .preparation = preparation.SerializeAsString()}));
       return std::make_unique<DatasetExamples>(std::move(dataset));
     }
+    case v1::DataSpec::kLibffm: {
+      v1::DataSpec in_order;
+      *in_order.mutable_libffm() = data.libffm();
+      DatasetOptions options;
+      if (spec.model().has_deep_fm()) options.features = FeatureForm::kOnePerField;
+      options.preparation = preparation.SerializeAsString();
+      MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<const Dataset> dataset,
+                              OpenDataset(in_order, options));
+      return std::make_unique<DatasetExamples>(std::move(dataset));
+    }
     case v1::DataSpec::kIdx: {
       MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<const Dataset> dataset,
                               IdxDataset::CreateUnlabelled(data.idx().images()));
@@ -91,7 +101,7 @@ absl::StatusOr<std::unique_ptr<ExampleSource>> OpenExamples(
       v1::DataSpec::descriptor()->FindFieldByNumber(data.reader_case());
   return absl::InvalidArgumentError(absl::StrCat(
       "the job's data are ", reader == nullptr ? "none" : absl::StrCat("data.", reader->name()),
-      "; examples are predicted from files of data.csv, data.libsvm and data.idx"));
+      "; examples are predicted from files of data.csv, data.libsvm, data.libffm and data.idx"));
 }
 
 }  // namespace muster

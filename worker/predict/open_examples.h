@@ -13,8 +13,8 @@ class DataPreparation;
 class JobSpec;
 }  // namespace v1
 
-// Opens the data of a job as examples to predict, in the order of the files: CSV, libsvm or, by
-// their images alone, IDX. `preparation` came with the job's weights.
+// Opens the data of a job as examples to predict, in the order of the files: CSV, Parquet,
+// libsvm, libffm or, by their images alone, IDX. `preparation` came with the job's weights.
 //
 // InvalidArgument: the job reads other data (names what to do instead); the weights came without
 // the preparation that the data need. Otherwise errors of CsvExamples::Create and OpenDataset.

@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint64_t kImagePixels = 784;
 constexpr uint64_t kLibsvmKeys = 64;
+constexpr uint64_t kLibffmFields = 39;
 constexpr uint64_t kGpt2Tokens = 50257;
 
 }  // namespace
@@ -28,6 +29,13 @@ DataSize SizeOfData(const v1::DataSpec& data) {
       size.rows = kUnknownRows;
       size.keys = kLibsvmKeys;
       size.assumptions.push_back("an example has 64 features, of at most 262,144");
+      break;
+    case v1::DataSpec::kLibffm:
+      size.fields = kLibffmFields;
+      size.sparse = true;
+      size.rows = size.fields * kUnknownRows;
+      size.keys = size.fields;
+      size.assumptions.push_back("an example has 39 fields, of at most 262,144 features each");
       break;
     case v1::DataSpec::kCsv:
       size.fields = data.csv().categorical_size();

@@ -15,6 +15,7 @@
 #include "common/text/data_error.h"
 #include "common/text/length_of.h"
 #include "worker/data/csv/csv_preparation.h"
+#include "worker/data/datasets/class_preparation.h"
 #include "worker/data/parsing/class_labels.h"
 #include "worker/data/parsing/number.h"
 #include "worker/data/parsing/target.h"
@@ -58,18 +59,19 @@ class LibsvmDataset::Parser {
     for (absl::string_view word = TakeWord(line); !word.empty(); word = TakeWord(line)) {
       MUSTER_RETURN_IF_ERROR(ParseEntry(word, number, ++entry, previous));
     }
-    dataset_.offsets_.push_back(static_cast<int64_t>(dataset_.keys_.size()));
+    dataset_.rows_.EndExample();
     return absl::OkStatus();
   }
 
   // Sets the labels or targets.
   absl::Status Finish() {
-    dataset_.info_.examples = static_cast<int64_t>(dataset_.offsets_.size()) - 1;
+    dataset_.info_.examples = dataset_.rows_.examples();
     if (dataset_.info_.examples == 0) {
       return absl::InvalidArgumentError(absl::StrCat(
           "libsvm file '", path_, "' holds no example, only blank lines and comments"));
     }
-    return options_.labels == LabelKind::kNumber ? FinishTargets() : FinishClasses();
+    if (options_.labels == LabelKind::kNumber) return FinishTargets();
+    return PrepareClasses(labels_, options_.preparation, dataset_.info_, dataset_.labels_);
   }
 
  private:
@@ -78,19 +80,6 @@ class LibsvmDataset::Parser {
     const std::string what = absl::StrCat("the label, ", LengthOf(label), ",");
     MUSTER_ASSIGN_OR_RETURN(const double target, ParseTarget(label, what, path_, line));
     targets_.push_back(target);
-    return absl::OkStatus();
-  }
-
-  absl::Status FinishClasses() {
-    MUSTER_ASSIGN_OR_RETURN(ClassLabels::Result labels, labels_.Finish());
-    dataset_.labels_ = std::move(labels.labels);
-    dataset_.info_.classes = labels.classes;
-    v1::DataPreparation preparation;
-    auto& names = *preparation.mutable_csv()->mutable_classes();
-    names.Assign(labels.names.begin(), labels.names.end());
-    // Classes are called as in the data that the weights were trained on.
-    if (options_.preparation != nullptr) names = options_.preparation->classes();
-    if (!names.empty()) dataset_.info_.preparation = preparation.SerializeAsString();
     return absl::OkStatus();
   }
 
@@ -154,8 +143,7 @@ class LibsvmDataset::Parser {
                                     value.status().message()));
     }
     previous = *index;
-    dataset_.keys_.push_back(*index - first_);
-    dataset_.values_.push_back(static_cast<float>(*value));
+    dataset_.rows_.Add(*index - first_, static_cast<float>(*value));
     return absl::OkStatus();
   }
 
@@ -191,12 +179,8 @@ absl::StatusOr<std::unique_ptr<const LibsvmDataset>> LibsvmDataset::Create(
 absl::Status LibsvmDataset::Read(absl::Span<const int64_t> indices, Batch& batch) const {
   batch.Clear();
   batch.examples = static_cast<int64_t>(indices.size());
+  rows_.Read(indices, batch);
   for (const int64_t index : indices) {
-    const int64_t begin = offsets_[index];
-    const int64_t end = offsets_[index + 1];
-    batch.keys.insert(batch.keys.end(), keys_.begin() + begin, keys_.begin() + end);
-    batch.values.insert(batch.values.end(), values_.begin() + begin, values_.begin() + end);
-    batch.offsets.push_back(static_cast<int64_t>(batch.keys.size()));
     if (info_.target.has_value()) {
       batch.targets.push_back(targets_[index]);
     } else {

@@ -13,6 +13,7 @@
 #include "proto/data_preparation.pb.h"
 #include "worker/data/batch.h"
 #include "worker/data/dataset.h"
+#include "worker/data/datasets/sparse_examples.h"
 
 namespace muster {
 
@@ -52,10 +53,8 @@ class LibsvmDataset : public Dataset {
 
   LibsvmDataset() = default;
 
-  // All const after Create. Example i has the entries [offsets_[i], offsets_[i + 1]).
-  std::vector<int64_t> offsets_ = {0};
-  std::vector<uint64_t> keys_;
-  std::vector<float> values_;
+  // All const after Create.
+  SparseExamples rows_;
   // One of them is empty.
   std::vector<int32_t> labels_;
   std::vector<float> targets_;

@@ -12,6 +12,7 @@
 #include "proto/job.pb.h"
 #include "worker/data/csv/csv_dataset.h"
 #include "worker/data/datasets/idx_dataset.h"
+#include "worker/data/datasets/libffm_dataset.h"
 #include "worker/data/datasets/libsvm_dataset.h"
 #include "worker/data/datasets/mixture_dataset.h"
 #include "worker/data/datasets/sequence_dataset.h"
@@ -59,6 +60,15 @@ absl::StatusOr<std::unique_ptr<const Dataset>> OpenLibsvm(const v1::DataSpec& sp
   MUSTER_ASSIGN_OR_RETURN(const v1::DataPreparation kept, KeptPreparation(given));
   if (kept.has_csv()) options.preparation = &kept.csv();
   return LibsvmDataset::Create(spec.libsvm().path(), options);
+}
+
+absl::StatusOr<std::unique_ptr<const Dataset>> OpenLibffm(const v1::DataSpec& spec,
+                                                          const DatasetOptions& given) {
+  LibffmOptions options;
+  options.features = given.features;
+  MUSTER_ASSIGN_OR_RETURN(const v1::DataPreparation kept, KeptPreparation(given));
+  if (kept.has_csv()) options.preparation = &kept.csv();
+  return LibffmDataset::Create(spec.libffm().path(), options);
 }
 
 // Checks that the reader has labels of this kind.
@@ -121,6 +131,8 @@ absl::StatusOr<std::unique_ptr<const Dataset>> OpenReader(const v1::DataSpec& sp
       return IdxDataset::Create(spec.idx().images(), spec.idx().labels());
     case v1::DataSpec::kLibsvm:
       return OpenLibsvm(spec, options);
+    case v1::DataSpec::kLibffm:
+      return OpenLibffm(spec, options);
     case v1::DataSpec::kCsv:
       return OpenCsv(spec, options);
     case v1::DataSpec::kSyntheticClicks: {
@@ -149,7 +161,7 @@ absl::StatusOr<std::unique_ptr<const Dataset>> OpenReader(const v1::DataSpec& sp
   }
   return absl::InvalidArgumentError(
       "data names no reader; set one of data.text, data.sequences, data.mixture, data.idx, "
-      "data.libsvm, "
+      "data.libsvm, data.libffm, "
       "data.csv, data.synthetic_clicks and data.synthetic_classification");
 }
 

@@ -56,6 +56,7 @@ absl::Status OpenData(const v1::JobSpec& spec, const std::string& preparation,
   DatasetOptions options;
   options.context = RequiredContext(spec.model());
   options.labels = RegressionOf(spec.model()) ? LabelKind::kNumber : LabelKind::kClass;
+  if (spec.model().has_deep_fm()) options.features = FeatureForm::kOnePerField;
   options.preparation = preparation;
   options.seed = spec.seed();
   options.prepared = prepared;
