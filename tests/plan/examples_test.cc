@@ -21,11 +21,19 @@ namespace {
 // Dense parameters by file. GPT-2's are those of the models of 124M and 1558M that were published,
 // llama_1b's are TinyLlama's.
 const std::map<std::string, uint64_t>& Parameters() {
-  static const auto* parameters = new std::map<std::string, uint64_t>{
-      {"clicks", 6533},         {"clicks_hybrid", 6533},    {"digits", 203530},
-      {"gpt2_124m", 124439808}, {"gpt2_1558m", 1557611200}, {"llama_1b", 1100048384},
-      {"ratings", 577},         {"shakespeare", 1099136},   {"shakespeare_10m", 10818432},
-      {"text", 43392},          {"text_all_reduce", 43392}};
+  static const auto* parameters = new std::map<std::string, uint64_t>{{"avazu", 119297},
+                                                                      {"clicks", 6533},
+                                                                      {"clicks_hybrid", 6533},
+                                                                      {"criteo", 143118},
+                                                                      {"digits", 203530},
+                                                                      {"gpt2_124m", 124439808},
+                                                                      {"gpt2_1558m", 1557611200},
+                                                                      {"llama_1b", 1100048384},
+                                                                      {"ratings", 577},
+                                                                      {"shakespeare", 1099136},
+                                                                      {"shakespeare_10m", 10818432},
+                                                                      {"text", 43392},
+                                                                      {"text_all_reduce", 43392}};
   return *parameters;
 }
 

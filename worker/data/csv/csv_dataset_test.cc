@@ -373,6 +373,68 @@ TEST_F(CsvDatasetTest, APackedFileIsTheDataThatItUnpacksTo) {
   ExpectError(Gzip(text).substr(0, 20), columns_, "bad.csv': the gzip stream ends early");
 }
 
+// The first examples are made up; where fields are empty is as in the real file.
+TEST_F(CsvDatasetTest, CriteosFileIsReadAsPublished) {
+  CsvColumns columns = {.label = "1", .separator = '\t', .header = CsvColumns::Header::kNone};
+  for (int i = 2; i <= 14; ++i) columns.numeric.push_back(absl::StrCat(i));
+  for (int i = 15; i <= 40; ++i) columns.categorical.push_back(absl::StrCat(i));
+  const auto hashed = [](int from) {
+    std::string fields;
+    for (int i = from; i < 26; ++i)
+      absl::StrAppend(&fields, "\t", absl::Hex(i * 7919, absl::kZeroPad8));
+    return fields;
+  };
+  const std::string path = folder_.Write(
+      "train.txt", absl::StrCat("0\t1\t1\t5\t0\t1382\t4\t15\t2\t181\t1\t2\t\t2", hashed(0), "\n",
+                                // Numbers below 0, and an example that ends with empty fields.
+                                "1\t\t-1\t\t\t102\t8\t2\t2\t4\t\t1\t\t4", hashed(3), "\t\t\t\n",
+                                "0", std::string(39, '\t'), "\n"));
+  for (const uint64_t keep_below : {uint64_t{0}, kCsvKeptBelowBytes}) {
+    const auto dataset = CsvDataset::Create(path, columns, {.keep_below_bytes = keep_below});
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    EXPECT_EQ((*dataset)->info().examples, 3);
+    EXPECT_EQ((*dataset)->info().dense_features, 13);
+    EXPECT_EQ((*dataset)->info().fields, 26);
+    EXPECT_EQ((*dataset)->info().classes, 2);
+    const Batch batch = ReadAll(**dataset);
+    EXPECT_THAT(batch.labels, ElementsAre(0, 1, 0));
+    // -1 and 1 in the second column; a missing number is the mean.
+    EXPECT_THAT(batch.dense[1], FloatEq(1));
+    EXPECT_THAT(batch.dense[13 + 1], FloatEq(-1));
+    EXPECT_EQ(batch.dense[26 + 1], 0);
+    EXPECT_EQ(batch.keys.size(), 3 * 26u);
+    // What is missing is the same category in both.
+    EXPECT_EQ(batch.keys[26 + 25], batch.keys[52 + 25]);
+    EXPECT_NE(batch.keys[25], batch.keys[52 + 25]);
+  }
+}
+
+TEST_F(CsvDatasetTest, AvazusFileIsReadAsPublished) {
+  const std::string path = folder_.Write(
+      "train.csv",
+      "id,click,hour,C1,banner_pos,site_id,site_domain,site_category,app_id,app_domain,app_"
+      "category,"
+      "device_id,device_ip,device_model,device_type,device_conn_type,C14,C15,C16,C17,C18,C19,C20,"
+      "C21\n"
+      "1000009418151094273,0,14102100,1005,0,1fbe01fe,f3845767,28905ebd,ecad2386,7801e8d9,07d7df22,"
+      "a99f214a,ddd2926e,44956a24,1,2,15706,320,50,1722,0,35,-1,79\n"
+      "10000169349117863715,1,14102101,1005,1,1fbe01fe,f3845767,28905ebd,ecad2386,7801e8d9,"
+      "07d7df22,"
+      "a99f214a,96809ac8,711ee120,1,0,15704,320,50,1722,0,35,100084,79\n");
+  const CsvColumns columns = {.label = "click",
+                              .numeric = {"hour"},
+                              .categorical = {"C1", "banner_pos", "site_id", "device_ip", "C20"}};
+  const auto dataset = CsvDataset::Create(path, columns);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  const Batch batch = ReadAll(**dataset);
+  EXPECT_THAT(batch.labels, ElementsAre(0, 1));
+  EXPECT_THAT(batch.dense, ElementsAre(-1, 1));
+  EXPECT_EQ(batch.keys[0], batch.keys[5]);
+  EXPECT_EQ(batch.keys[2], batch.keys[7]);
+  EXPECT_NE(batch.keys[1], batch.keys[6]);
+  EXPECT_NE(batch.keys[4], batch.keys[9]);
+}
+
 // Returns a file of the columns y, n and c.
 std::string TableInParquet(const std::vector<std::optional<std::string>>& y,
                            const std::vector<std::optional<std::string>>& n,
