@@ -67,7 +67,7 @@ void RowStep(const AdagradCoefficients c, float rate, size_t n, const float* __r
 AdagradCoefficients AdagradCoefficientsOf(const OptimizerStep& step,
                                           const OptimizerOptions& options) {
   return {step.gradient_scale, step.clip_value, step.learning_rate,
-          step.weight_decay ? options.weight_decay : 0, options.epsilon};
+          step.WeightDecay(options.weight_decay), options.epsilon};
 }
 
 class Adagrad final : public Optimizer {

@@ -66,7 +66,7 @@ class Adam final : public Optimizer {
     const FlushSubnormals flush;
     const double t = static_cast<double>(step.step);
     const double rate = step.learning_rate;
-    const double decay = step.weight_decay ? options_.weight_decay : 0;
+    const double decay = step.WeightDecay(options_.weight_decay);
     AdamCoefficients c;
     c.scale = step.gradient_scale;
     c.limit = step.clip_value;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 
 namespace muster {
@@ -28,6 +29,14 @@ struct OptimizerStep {
   float clip_value = std::numeric_limits<float>::infinity();
   // True if regularisation (weight_decay; l1 and l2 of ftrl) applies to the weights.
   bool weight_decay = true;
+  // The weight decay of these weights in place of the optimizer's, whatever weight_decay says.
+  // Optimizers without that option do not read it.
+  absl::optional<float> own_weight_decay;
+
+  // Returns the weight decay that applies, where the optimizer's option is `option`.
+  float WeightDecay(float option) const {
+    return own_weight_decay.value_or(weight_decay ? option : 0);
+  }
 };
 
 // Updates flat f32 spans of weights and optimizer state in place. Immutable, so thread-safe.

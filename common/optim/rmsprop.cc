@@ -48,11 +48,10 @@ class Rmsprop final : public Optimizer {
   void Apply(const OptimizerStep& step, absl::Span<const float> gradient, absl::Span<float> weights,
              absl::Span<float> state) const override {
     const FlushSubnormals flush;
-    const RmspropCoefficients c = {
-        step.gradient_scale, step.clip_value,
-        step.learning_rate,  step.weight_decay ? options_.weight_decay : 0,
-        options_.decay,      1 - options_.decay,
-        options_.epsilon};
+    const RmspropCoefficients c = {step.gradient_scale, step.clip_value,
+                                   step.learning_rate,  step.WeightDecay(options_.weight_decay),
+                                   options_.decay,      1 - options_.decay,
+                                   options_.epsilon};
     RmspropLoop(c, weights.size(), gradient.data(), weights.data(), state.data());
   }
 

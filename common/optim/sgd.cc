@@ -56,7 +56,7 @@ void NesterovLoop(const SgdCoefficients c, size_t n, const float* __restrict gra
 
 SgdCoefficients SgdCoefficientsOf(const OptimizerStep& step, const OptimizerOptions& options) {
   return {step.gradient_scale, step.clip_value, step.learning_rate,
-          step.weight_decay ? options.weight_decay : 0, options.momentum};
+          step.WeightDecay(options.weight_decay), options.momentum};
 }
 
 class Sgd final : public Optimizer {

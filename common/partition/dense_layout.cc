@@ -151,12 +151,14 @@ void DenseLayout::Place(absl::Span<const TensorSpec> tensors, uint64_t max_block
   }
   const auto part = [&](int tensor) {
     const DType compute = tensors[tensor].compute;
-    return std::tuple(tensors[tensor].unit, compute == DType::kF32, compute,
+    return std::tuple(tensors[tensor].frozen, tensors[tensor].unit, compute == DType::kF32, compute,
                       tensors[tensor].stages == 1, tensors[tensor].expert_ranks > 1);
   };
   const auto group = [&](int tensor) {
     const TensorSpec& spec = tensors[tensor];
-    return std::tuple(part(tensor), spec.sign_rate, !spec.weight_decay);
+    if (spec.frozen) return std::tuple(part(tensor), 0.0f, false, 1.0f, absl::optional<float>());
+    return std::tuple(part(tensor), spec.sign_rate, !spec.weight_decay, spec.rate,
+                      spec.own_weight_decay);
   };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return group(a) < group(b); });
 
@@ -178,7 +180,8 @@ void DenseLayout::Place(absl::Span<const TensorSpec> tensors, uint64_t max_block
                           .end = group_begin,
                           .unit = one.unit,
                           .compute = one.compute,
-                          .experts = one.expert_ranks > 1});
+                          .experts = one.expert_ranks > 1,
+                          .frozen = one.frozen});
       }
       parts_.back().end = elements_;
       const absl::Span<const int> in_group = absl::MakeSpan(order).subspan(first, last - first);
@@ -236,9 +239,13 @@ void DenseLayout::AddBlocks(absl::Span<const TensorSpec> tensors, absl::Span<con
     block.begin = begin;
     block.end = std::min(begin + step, stretch.end);
     block.part = static_cast<uint32_t>(parts_.size() - 1);
-    block.unit = tensors[group[next]].unit;
-    block.weight_decay = tensors[group[next]].weight_decay;
-    block.sign_rate = tensors[group[next]].sign_rate;
+    const TensorSpec& one = tensors[group[next]];
+    block.unit = one.unit;
+    block.weight_decay = one.weight_decay;
+    block.sign_rate = one.sign_rate;
+    block.rate = one.rate;
+    block.own_weight_decay = one.own_weight_decay;
+    block.frozen = one.frozen;
     block.repeated = stretch.repeated;
     while (true) {
       const int tensor = group[next];
@@ -270,6 +277,20 @@ DenseLayout DenseLayout::WithBlocks(std::vector<Block> blocks, uint32_t partitio
   layout.partition_blocks_.assign(partitions, {});
   for (uint32_t id = 0; id < layout.blocks_.size(); ++id) {
     layout.partition_blocks_[layout.blocks_[id].partition].push_back(id);
+  }
+  return layout;
+}
+
+DenseLayout DenseLayout::Trained() const {
+  DenseLayout layout = *this;
+  const auto frozen = [](const auto& extent) { return extent.frozen; };
+  layout.parts_.erase(std::find_if(layout.parts_.begin(), layout.parts_.end(), frozen),
+                      layout.parts_.end());
+  layout.blocks_.erase(std::find_if(layout.blocks_.begin(), layout.blocks_.end(), frozen),
+                       layout.blocks_.end());
+  layout.elements_ = layout.parts_.empty() ? 0 : layout.parts_.back().end;
+  for (std::vector<uint32_t>& ids : layout.partition_blocks_) {
+    ids.erase(std::lower_bound(ids.begin(), ids.end(), layout.blocks_.size()), ids.end());
   }
   return layout;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/partition/cells.h"
 #include "common/partition/tensor_spec.h"
@@ -15,11 +16,12 @@ namespace muster {
 // The servers' layout of a model's dense tensors: one flat f32 space, divided into blocks that are
 // dealt to partitions.
 //
-// Tensors are laid one after another, ordered by unit, within a unit by compute type (16 bits
-// first), then by optimizer group (those that decay first, those that move by signs last, by rate),
-// then by position in the list. A tied tensor adds nothing: it lies where its owner does. A unit's
-// tensors of one compute type are a part, but those that several stages have come before and are a
-// part of their own, and those that expert ranks divide come after and are one, too. Each group's
+// Tensors are laid one after another, those that are trained before those that are frozen, ordered
+// by unit, within a unit by compute type (16 bits first), then by optimizer group (those that decay
+// first, those that move by signs last, by rate), then by position in the list. A tied tensor adds
+// nothing: it lies where its owner does. A unit's tensors of one compute type are a part, but those
+// that several stages have come before and are a part of their own, and those that expert ranks
+// divide come after and are one, too; so are those that are frozen. Each group's
 // stretch of a part is divided into as few blocks of at most `block_bytes` as possible, of equal
 // size except for the last, so no block crosses a part or a group. Blocks are dealt to partitions
 // largest first, each to the partition with the fewest bytes (the lowest index among equals), so
@@ -32,6 +34,9 @@ namespace muster {
 // Each part is divided into cells, over which squared norms are summed in f64: a cell ends at each
 // multiple of `cell` elements from the part's begin, and at each end of a block. A block's squared
 // norm is the sum over its cells in order, so a holder of whole cells can contribute their share.
+//
+// Everything that is trained is the start of the flat space (Trained): gradients, their sums and
+// optimizer state have this extent, and frozen tensors change nothing about it but partitions.
 //
 // For example, with blocks of at most 16 bytes and 2 partitions: unit 0 has w (6 elements, decays)
 // and b (2, does not), unit 1 has v (3, decays). The flat space is w b v; its blocks are [0,3)
@@ -68,6 +73,8 @@ class DenseLayout {
     DType compute = DType::kF32;
     // True if expert ranks divide its tensors (TensorSpec::expert_ranks).
     bool experts = false;
+    // True if its tensors are frozen (TensorSpec::frozen).
+    bool frozen = false;
     // Elements of a cell, a power of two that depends only on the part's number of elements. Even
     // small parts have some tens of cells.
     uint64_t cell = 1;
@@ -85,6 +92,10 @@ class DenseLayout {
     bool weight_decay = true;
     // TensorSpec::sign_rate of its tensors.
     float sign_rate = 0;
+    // TensorSpec::rate, own_weight_decay and frozen of its tensors.
+    float rate = 1;
+    absl::optional<float> own_weight_decay;
+    bool frozen = false;
     // True if lower tensor ranks or the stage of the tensor's unit have its elements, too, so that
     // the rank does not push it.
     bool repeated = false;
@@ -96,7 +107,7 @@ class DenseLayout {
 
     uint64_t elements() const { return end - begin; }
     // Returns whether the global norm counts the block's gradient here.
-    bool in_norm() const { return !repeated && sign_rate == 0; }
+    bool in_norm() const { return !repeated && sign_rate == 0 && !frozen; }
   };
 
   // Computes a layout. InvalidArgument, with names and values: a duplicate or empty name, a
@@ -106,6 +117,10 @@ class DenseLayout {
   static absl::StatusOr<DenseLayout> Create(absl::Span<const TensorSpec> tensors, Options options);
 
   uint64_t elements() const { return elements_; }
+  // Returns the start of this layout that gradients have: without the parts and blocks of frozen
+  // tensors, whose offsets are behind its end. Parts and blocks keep their indices. REQUIRES: it is
+  // not a layout of OfBlocks.
+  DenseLayout Trained() const;
   // Parts in order of `begin`.
   absl::Span<const Part> parts() const { return parts_; }
   // Returns how the elements of a block, or of a stretch of one, are divided into cells.

@@ -148,6 +148,52 @@ TEST(DenseLayoutTest, WhatMovesBySignsIsInBlocksOfItsOwnByRate) {
   EXPECT_EQ(layout.parts().size(), 1);
 }
 
+TEST(DenseLayoutTest, FrozenTensorsLieBehindAllThatIsTrained) {
+  std::vector<TensorSpec> tensors = {Tensor("base0", {40}), Tensor("adapter0", {6}),
+                                     Tensor("base1", {24}, 1), Tensor("adapter1", {5}, 1)};
+  tensors[0].frozen = tensors[2].frozen = true;
+  tensors[2].weight_decay = false;
+  const DenseLayout layout =
+      DenseLayout::Create(tensors, {.block_bytes = 64, .partitions = 2}).value();
+  const DenseLayout trained = layout.Trained();
+  std::vector<TensorSpec> alone = {tensors[1], tensors[3]};
+  const DenseLayout without =
+      DenseLayout::Create(alone, {.block_bytes = 64, .partitions = 2}).value();
+  EXPECT_EQ(trained.elements(), 11);
+  EXPECT_EQ(Bounds(trained), Bounds(without));
+  ASSERT_EQ(layout.parts().size(), 4);
+  EXPECT_EQ(trained.parts().size(), 2);
+  EXPECT_EQ(layout.tensor_offset(1), 0);
+  EXPECT_EQ(layout.tensor_offset(3), 6);
+  EXPECT_EQ(layout.tensor_offset(0), 11);
+  EXPECT_EQ(layout.tensor_offset(2), 51);
+  EXPECT_EQ(layout.parts()[2].unit, 0);
+  EXPECT_EQ(layout.parts()[3].unit, 1);
+  for (const DenseLayout::Block& block : layout.blocks()) {
+    EXPECT_EQ(block.frozen, block.begin >= trained.elements());
+    EXPECT_EQ(block.in_norm(), !block.frozen);
+  }
+  for (uint32_t p = 0; p < 2; ++p) {
+    for (const uint32_t id : trained.partition_blocks(p)) {
+      EXPECT_EQ(trained.blocks()[id].index_in_partition, layout.blocks()[id].index_in_partition);
+      EXPECT_FALSE(layout.blocks()[id].frozen);
+    }
+  }
+}
+
+TEST(DenseLayoutTest, GroupsOfOtherRatesAndDecaysAreInBlocksOfTheirOwn) {
+  std::vector<TensorSpec> tensors = {Tensor("a", {4}), Tensor("b", {4}), Tensor("c", {4}),
+                                     Tensor("d", {4}, 0, false)};
+  tensors[1].rate = 2;
+  tensors[3].own_weight_decay = 0.5f;
+  const DenseLayout layout = DenseLayout::Create(tensors, {.block_bytes = 1024}).value();
+  ASSERT_EQ(layout.blocks().size(), 3);
+  EXPECT_EQ(layout.parts().size(), 1);
+  EXPECT_EQ(layout.blocks()[0].elements(), 8);
+  EXPECT_EQ(layout.blocks()[1].rate, 2);
+  EXPECT_EQ(layout.blocks()[2].own_weight_decay, 0.5f);
+}
+
 TEST(DenseLayoutTest, KeepsItsPromisesOnRandomModels) {
   std::mt19937 random(1);
   const auto below = [&](uint32_t n) {

@@ -189,7 +189,7 @@ absl::Span<const SharedElements> PartialElements(const TensorSpec& share, bool d
       !divides_tokens && (share.placement.kind == Placement::Kind::kReplicate ||
                           share.placement.kind == Placement::Kind::kExperts);
   // The owner of the storage has the gradient of a tied tensor.
-  if (computed_alike || !share.tied_to.empty()) return {};
+  if (computed_alike || !share.tied_to.empty() || share.frozen) return {};
   return share.shared;
 }
 

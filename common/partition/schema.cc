@@ -166,6 +166,31 @@ absl::Status CheckInitializer(const std::string& field, const v1::Initializer& i
   }
 }
 
+// Checks the options of the tensor's optimizer group.
+absl::Status CheckGroup(const std::string& field, const v1::TensorSchema& tensor) {
+  if (tensor.has_rate() && !(std::isfinite(tensor.rate()) && tensor.rate() >= 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ".rate is ", tensor.rate(),
+                                                   ": it must be a finite number of at least 0"));
+  }
+  if (tensor.has_own_weight_decay() &&
+      !(std::isfinite(tensor.own_weight_decay()) && tensor.own_weight_decay() >= 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ".own_weight_decay is ",
+                                                   tensor.own_weight_decay(),
+                                                   ": it must be a finite number of at least 0"));
+  }
+  if (tensor.has_own_weight_decay() && tensor.weight_decay()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, " has both weight_decay and own_weight_decay: leave one out"));
+  }
+  if (tensor.frozen() && tensor.sign_rate() > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field,
+                     " is frozen, but has a sign_rate, by which steps would move it: leave "
+                     "one out"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckTables(const v1::TablesSchema& schema) {
   absl::flat_hash_set<std::string> names;
   for (int i = 0; i < schema.tensors_size(); ++i) {
@@ -182,6 +207,7 @@ absl::Status CheckTables(const v1::TablesSchema& schema) {
           absl::StrCat(field, " (", tensor.name(), ").sign_rate is ", tensor.sign_rate(),
                        ": it must be a finite number above 0, or 0 for a parameter"));
     }
+    MUSTER_RETURN_IF_ERROR(CheckGroup(absl::StrCat(field, " (", tensor.name(), ")"), tensor));
     // A tied tensor's values are those of its owner.
     if (!tensor.tied_to().empty()) continue;
     MUSTER_RETURN_IF_ERROR(
@@ -291,6 +317,11 @@ void SetTables(absl::Span<const TensorSpec> tensors, absl::Span<const SparseTabl
     proto.set_unit(tensor.unit);
     proto.set_weight_decay(tensor.weight_decay);
     proto.set_sign_rate(tensor.sign_rate);
+    proto.set_frozen(tensor.frozen);
+    if (tensor.rate != 1) proto.set_rate(tensor.rate);
+    if (tensor.own_weight_decay.has_value()) {
+      proto.set_own_weight_decay(*tensor.own_weight_decay);
+    }
     proto.set_tied_to(tensor.tied_to);
     if (tensor.placement.kind != Placement::Kind::kReplicate) {
       ToProto(tensor.placement, *proto.mutable_placement());
@@ -344,6 +375,9 @@ Tables TablesFromSchema(const v1::TablesSchema& schema) {
     tensor.unit = proto.unit();
     tensor.weight_decay = proto.weight_decay();
     tensor.sign_rate = proto.sign_rate();
+    tensor.frozen = proto.frozen();
+    if (proto.has_rate()) tensor.rate = proto.rate();
+    if (proto.has_own_weight_decay()) tensor.own_weight_decay = proto.own_weight_decay();
     tensor.tied_to = proto.tied_to();
     tensor.placement = FromProto(proto.placement());
     tensor.compute = WireDType(proto.compute()).value_or(DType::kF32);

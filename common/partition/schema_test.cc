@@ -83,6 +83,9 @@ TEST(SchemaTest, SparseTablesAloneAreEnough) {
 TEST(SchemaTest, TablesComeThroughBothWays) {
   v1::TablesSchema schema = GoodSchema();
   schema.mutable_tensors(1)->set_sign_rate(0.125);
+  schema.mutable_tensors(1)->set_rate(0);
+  schema.mutable_tensors(1)->set_own_weight_decay(0.75);
+  schema.mutable_tensors(0)->set_frozen(true);
   const Tables tables = TablesFromSchema(schema);
   EXPECT_EQ(tables.tensors[0].sign_rate, 0);
   ASSERT_EQ(tables.tensors.size(), 3);
@@ -110,6 +113,12 @@ TEST(SchemaTest, TablesComeThroughBothWays) {
   const Tables back = TablesFromSchema(again);
   ASSERT_EQ(back.tensors.size(), 3);
   EXPECT_EQ(back.tensors[1].sign_rate, 0.125f);
+  EXPECT_EQ(back.tensors[1].rate, 0);
+  EXPECT_EQ(back.tensors[0].rate, 1);
+  EXPECT_EQ(back.tensors[1].own_weight_decay, 0.75f);
+  EXPECT_FALSE(back.tensors[0].own_weight_decay.has_value());
+  EXPECT_TRUE(back.tensors[0].frozen);
+  EXPECT_FALSE(back.tensors[1].frozen);
   EXPECT_EQ(back.tensors[0].initializer.scale, 0.5f);
   EXPECT_EQ(back.tensors[2].tied_to, "w");
   EXPECT_EQ(back.tensors[2].compute, DType::kBf16);
@@ -243,6 +252,21 @@ INSTANTIATE_TEST_SUITE_P(
         BadSchema{"NegativeSignRate",
                   [](auto& s) { s.mutable_tensors(1)->set_sign_rate(-1); },
                   {"tensors[1] (b).sign_rate is -1", "finite number above 0"}},
+        BadSchema{"NegativeRate",
+                  [](auto& s) { s.mutable_tensors(1)->set_rate(-1); },
+                  {"tensors[1] (b).rate is -1", "finite number of at least 0"}},
+        BadSchema{"NanDecay",
+                  [](auto& s) { s.mutable_tensors(1)->set_own_weight_decay(kNan); },
+                  {"tensors[1] (b).own_weight_decay is nan", "finite number of at least 0"}},
+        BadSchema{"TwoDecays",
+                  [](auto& s) { s.mutable_tensors(0)->set_own_weight_decay(1); },
+                  {"tensors[0] (w) has both weight_decay and own_weight_decay"}},
+        BadSchema{"FrozenButMoved",
+                  [](auto& s) {
+                    s.mutable_tensors(1)->set_frozen(true);
+                    s.mutable_tensors(1)->set_sign_rate(1);
+                  },
+                  {"tensors[1] (b) is frozen", "leave one out"}},
         BadSchema{"NoName",
                   [](auto& s) { s.mutable_tensors(1)->clear_name(); },
                   {"tensors[1].name is empty"}},

@@ -69,6 +69,10 @@ struct BlockPushers {
   // Returns those of one of its blocks.
   static BlockPushers Of(const ServedTensors& served, const DenseLayout::Block& block);
 
+  // Returns those of a frozen block, which has none.
+  static BlockPushers Nobody() { return {.axes = kPartAxes, .position = -1}; }
+  bool nobody() const { return position < 0; }
+
   // Returns whether a rank of the job's mesh, or of that of the ranks that divide the model, is one
   // of them.
   bool Has(const Mesh& mesh, int rank) const { return mesh.Position(rank, axes) == position; }

@@ -20,6 +20,7 @@ ShardLayout::ShardLayout(const DenseLayout& layout, Holders holders) : holders_(
                       .unit = part.unit,
                       .compute = part.compute,
                       .experts = part.experts,
+                      .frozen = part.frozen,
                       .slice = slice,
                       .slices = slices,
                       .slice_begin = slice_elements_});

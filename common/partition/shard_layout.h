@@ -59,6 +59,7 @@ class ShardLayout {
     uint32_t unit = 0;
     DType compute = DType::kF32;
     bool experts = false;
+    bool frozen = false;
     // Elements of each slice, and the number of slices.
     uint64_t slice = 0;
     int slices = 1;

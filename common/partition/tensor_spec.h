@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 #include "common/tensor/dtype.h"
 
 namespace muster {
@@ -86,6 +89,13 @@ struct TensorSpec {
   // optimizer state, which nobody reads and no step changes. Servers get its gradient as f32,
   // whatever the wire's type. By all-reduce in bf16, ranks round their gradients before the sum.
   float sign_rate = 0;
+  // Optimizer group: multiplies the learning rate; and the tensor's weight decay, if it is not the
+  // optimizer's, in which case `weight_decay` is false.
+  float rate = 1;
+  absl::optional<float> own_weight_decay;
+  // Optimizer group: no step moves the tensor. It has no gradient (the span of it is empty) and no
+  // optimizer state.
+  bool frozen = false;
   // Type that workers compute with: kF32, or kBf16 or kF16 if a model reads nothing but values
   // rounded to that (to the nearest). The values themselves are f32, whoever holds them.
   DType compute = DType::kF32;
@@ -113,6 +123,10 @@ struct TensorSpec {
     return n;
   }
 };
+
+// Returns whether a tensor is one of an adapter's (AdapterSpec): the names of these alone have this
+// part.
+inline bool IsAdapter(absl::string_view name) { return absl::StrContains(name, ".adapter."); }
 
 // A table of rows by 64-bit key; rows exist from their first push on, and read as their initial
 // value before.

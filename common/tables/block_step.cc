@@ -1,7 +1,5 @@
 #include "common/tables/block_step.h"
 
-#include <cstddef>
-
 namespace muster {
 
 void StepBlock(const DenseLayout::Block& block, const Optimizer& optimizer, OptimizerStep step,
@@ -9,6 +7,8 @@ void StepBlock(const DenseLayout::Block& block, const Optimizer& optimizer, Opti
                absl::Span<float> state) {
   if (block.sign_rate == 0) {
     step.weight_decay = block.weight_decay;
+    step.own_weight_decay = block.own_weight_decay;
+    step.learning_rate *= block.rate;
     optimizer.Apply(step, gradient, weights, state);
     return;
   }

@@ -49,5 +49,17 @@ TEST(BlockStepTest, OthersDecayIfTheirBlockDoes) {
   }
 }
 
+TEST(BlockStepTest, GroupsHaveTheirRateAndDecay) {
+  v1::OptimizerSpec spec;
+  spec.set_name("sgd");
+  spec.set_learning_rate(0.5);
+  spec.set_weight_decay(0.5);
+  const auto optimizer = CreateOptimizer(spec, Granularity::kElements).value();
+  std::vector<float> weights = {4};
+  StepBlock({.weight_decay = false, .rate = 2, .own_weight_decay = 0.25f}, *optimizer,
+            {.learning_rate = 0.5}, {1.0f}, absl::MakeSpan(weights), {});
+  EXPECT_EQ(weights[0], 4 - 2 * 0.5f * (1 + 0.25f * 4));
+}
+
 }  // namespace
 }  // namespace muster

@@ -57,7 +57,7 @@ absl::Status AppendBlock(const PartitionContent& content, const PartitionContent
                          PartitionFileWriter& writer) {
   return ForEachDensePiece(content.tensors, *block.layout, [&](size_t offset, size_t elements) {
     std::vector<absl::Span<const float>> state;
-    for (size_t i = 0; i < content.state_names.size(); ++i) {
+    for (size_t i = 0; i < content.state_names.size() && !block.layout->frozen; ++i) {
       state.push_back(block.state.subspan(i * block.weights.size() + offset, elements));
     }
     return writer.AppendDense(block.weights.subspan(offset, elements), state);
@@ -118,6 +118,12 @@ absl::Status CheckShape(const CheckpointReader& checkpoint, const TensorSpec& te
   return absl::OkStatus();
 }
 
+bool HasAdapters(const CheckpointReader& checkpoint) {
+  const auto& tensors = checkpoint.manifest().schema().tensors();
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const v1::TensorSchema& tensor) { return IsAdapter(tensor.name()); });
+}
+
 }  // namespace
 
 v1::PartitionFileHeader PartitionHeader(const PartitionContent& content) {
@@ -130,8 +136,10 @@ v1::PartitionFileHeader PartitionHeader(const PartitionContent& content) {
   for (const PartitionContent::Block& block : content.blocks) {
     for (const DenseLayout::Piece& piece : block.layout->pieces) {
       const TensorSpec& tensor = content.tensors[piece.tensor];
-      AddPieces(tensor, piece, tensor.name, header,
-                [&](v1::DensePiece& dense) { dense.set_steps(block.steps); });
+      AddPieces(tensor, piece, tensor.name, header, [&](v1::DensePiece& dense) {
+        dense.set_steps(block.steps);
+        dense.set_no_slots(block.layout->frozen);
+      });
     }
   }
   for (const PartitionContent::Residual& residual : content.residuals) {
@@ -202,15 +210,20 @@ bool RestoresState(const CheckpointReader& checkpoint, RestoreExtent extent,
          absl::string_view(checkpoint.manifest().schema().optimizer().name()) == optimizer;
 }
 
-absl::StatusOr<uint64_t> RestoreBlock(const CheckpointReader& checkpoint,
+absl::StatusOr<uint64_t> RestoreBlock(const CheckpointReader& checkpoint, RestoreExtent extent,
                                       absl::Span<const TensorSpec> tensors,
                                       const DenseLayout::Block& block,
                                       absl::Span<const std::string> state_names,
                                       absl::Span<float> weights, absl::Span<float> state) {
   uint64_t steps = 0;
   size_t offset = 0;
+  if (block.frozen) state_names = {};
   for (const DenseLayout::Piece& piece : block.pieces) {
     const TensorSpec& tensor = tensors[piece.tensor];
+    if (extent == RestoreExtent::kWeights && IsAdapter(tensor.name) && !HasAdapters(checkpoint)) {
+      offset += piece.end - piece.begin;
+      continue;
+    }
     MUSTER_RETURN_IF_ERROR(CheckShape(checkpoint, tensor));
     absl::Status status;
     const auto restore = [&](const Rectangle& rectangle, uint64_t begin,

@@ -37,7 +37,7 @@ struct PartitionContent {
   struct Block {
     const DenseLayout::Block* layout = nullptr;
     absl::Span<const float> weights;
-    // State arrays one after another, each as long as the weights.
+    // State arrays one after another, each as long as the weights; none if the block is frozen.
     absl::Span<const float> state;
     // Optimizer steps that the block has seen.
     uint64_t steps = 0;
@@ -111,9 +111,11 @@ bool RestoresState(const CheckpointReader& checkpoint, RestoreExtent extent,
                    absl::string_view optimizer);
 
 // Fills a block's weights, and in `state` the state arrays that `state_names` names, one after
-// another. Returns the optimizer steps that the checkpoint's values have seen. NotFound: the
-// checkpoint lacks a tensor. InvalidArgument: a tensor has another shape there. DataLoss: damaged.
-absl::StatusOr<uint64_t> RestoreBlock(const CheckpointReader& checkpoint,
+// another; a frozen block has none. Adapters keep the values that are there where a job begins with
+// the weights of one that has no adapters. Returns the optimizer steps that the checkpoint's values
+// have seen. NotFound: the checkpoint lacks a tensor. InvalidArgument: a tensor has another shape
+// there. DataLoss: damaged.
+absl::StatusOr<uint64_t> RestoreBlock(const CheckpointReader& checkpoint, RestoreExtent extent,
                                       absl::Span<const TensorSpec> tensors,
                                       const DenseLayout::Block& block,
                                       absl::Span<const std::string> state_names,

@@ -19,7 +19,9 @@ std::vector<absl::Span<float>> TensorSpans(const DenseLayout& layout,
                                            absl::Span<float> flat) {
   std::vector<absl::Span<float>> spans;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    spans.push_back(flat.subspan(layout.tensor_offset(i), tensors[i].elements()));
+    const uint64_t begin = layout.tensor_offset(static_cast<int>(i));
+    spans.push_back(begin < flat.size() ? flat.subspan(begin, tensors[i].elements())
+                                        : absl::Span<float>());
   }
   return spans;
 }

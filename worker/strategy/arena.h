@@ -49,7 +49,8 @@ class Arena {
   ArenaMemory memory_;
 };
 
-// The spans of a layout's tensors, by tensor index, in a buffer that holds the layout's flat space.
+// The spans of a layout's tensors, by tensor index, in a buffer that holds the layout's flat space,
+// or what is trained of it: those of tensors beyond its end are empty.
 std::vector<absl::Span<float>> TensorSpans(const DenseLayout& layout,
                                            absl::Span<const TensorSpec> tensors,
                                            absl::Span<float> flat);

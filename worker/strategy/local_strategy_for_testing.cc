@@ -18,8 +18,8 @@ LocalStrategy::LocalStrategy(std::unique_ptr<ShardState> state, LossScaling loss
     : state_(std::move(state)),
       loss_scaling_(std::move(loss_scaling)),
       copies_(state_->tables().tensors, {state_->parameters(), {}}),
-      sums_(state_->layout().elements()),
-      gradients_(TensorSpans(state_->layout(), state_->tables().tensors, sums_.values())),
+      sums_(state_->trained_layout().elements()),
+      gradients_(TensorSpans(state_->trained_layout(), state_->tables().tensors, sums_.values())),
       slices_(state_->PartSlices(sums_.values())) {
   for (const SparseTableSpec& table : state_->tables().sparse) rows_.emplace_back(table.dim);
 }

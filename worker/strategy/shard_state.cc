@@ -97,8 +97,10 @@ ShardState::ShardState(const v1::TablesSchema& schema, const MeshPosition& shard
     : schema_(std::make_unique<const v1::TablesSchema>(schema)),
       tables_(std::move(parts.tables)),
       layout_(std::move(parts.layout)),
+      trained_layout_(layout_.Trained()),
       shard_(shard),
       shard_layout_(layout_, Holders(shard.mesh)),
+      trained_shards_(trained_layout_, Holders(shard.mesh)),
       owned_(shard_layout_.OwnedBlocks(layout_, shard.at(kHolderAxes))),
       dense_optimizer_(std::move(parts.dense_optimizer)),
       row_optimizer_(std::move(parts.row_optimizer)),
@@ -111,7 +113,7 @@ ShardState::ShardState(const v1::TablesSchema& schema, const MeshPosition& shard
 ShardState::~ShardState() = default;
 
 size_t ShardState::state_floats(const Holders& holders) const {
-  return ShardLayout(layout_, holders).slice_elements() * state_per_weight_;
+  return ShardLayout(trained_layout_, holders).slice_elements() * state_per_weight_;
 }
 
 void ShardState::CountCells() {
@@ -134,7 +136,7 @@ void ShardState::CountCells() {
 void ShardState::MakeWindows() {
   size_t bytes = 0;
   for (size_t i = 0; i < owned_.size(); ++i) {
-    const size_t more = owned_[i].block.elements() * state_per_weight_ * sizeof(float);
+    const size_t more = StateFloats(owned_[i].block, *dense_optimizer_) * sizeof(float);
     const bool full = offloaded_state_ != nullptr && bytes + more > kOffloadWindowBytes;
     if (windows_.empty() || full) {
       windows_.push_back({i, i});
@@ -156,7 +158,8 @@ void ShardState::AllocateValues() {
   if (own_weights_ != nullptr) return;
   own_weights_ = std::make_unique<Arena>(shard_layout_.slice_elements());
   if (offloaded_state_ == nullptr) {
-    optimizer_state_ = std::make_unique<Arena>(shard_layout_.slice_elements() * state_per_weight_);
+    optimizer_state_ =
+        std::make_unique<Arena>(trained_shards_.slice_elements() * state_per_weight_);
   }
   SetSlices(PartSlices(own_weights_->values()));
   if (shard_layout_.holders().shards > 1) return;
@@ -204,14 +207,17 @@ absl::Span<float> ShardState::OptimizerState() const {
 }
 
 absl::Span<float> ShardState::OptimizerState(const ShardLayout::OwnedBlock& owned) const {
+  if (owned.block.frozen) return {};
   return OptimizerState().subspan(owned.slice_begin * state_per_weight_,
                                   owned.block.elements() * state_per_weight_);
 }
 
 OffloadedFloats::Range ShardState::FloatsOf(const Window& window) const {
   const ShardLayout::OwnedBlock& last = owned_[window.last - 1];
-  return {owned_[window.first].slice_begin * state_per_weight_,
-          (last.slice_begin + last.block.elements()) * state_per_weight_};
+  // Frozen blocks lie behind all that has state.
+  const uint64_t all = trained_shards_.slice_elements();
+  return {std::min(all, owned_[window.first].slice_begin) * state_per_weight_,
+          std::min(all, last.slice_begin + last.block.elements()) * state_per_weight_};
 }
 
 void ShardState::ForEachWindow(absl::FunctionRef<void(const Window&)> work) const {
@@ -235,6 +241,7 @@ void ShardState::UnmapState() {
 std::vector<absl::Span<float>> ShardState::PartSlices(absl::Span<float> values) const {
   std::vector<absl::Span<float>> slices;
   for (const ShardLayout::Part& part : shard_layout_.parts()) {
+    if (part.slice_begin == values.size()) break;
     slices.push_back(values.subspan(part.slice_begin, part.slice));
   }
   return slices;
@@ -244,6 +251,7 @@ std::vector<absl::Span<float>> ShardState::TensorSlices(
     absl::Span<const absl::Span<float>> slices) const {
   std::vector<absl::Span<float>> tensors(tables_.tensors.size());
   for (const ShardLayout::OwnedBlock& owned : owned_) {
+    if (owned.block.part >= slices.size()) break;
     float* at = Of(owned, slices).data();
     for (const DenseLayout::Piece& piece : owned.block.pieces) {
       absl::Span<float>& tensor = tensors[piece.tensor];
@@ -267,6 +275,7 @@ void ShardState::Reset() {
                       rest.first(elements));
         rest.remove_prefix(elements);
       }
+      if (owned.block.frozen) continue;
       dense_optimizer_->InitState(owned.block.elements(), OptimizerState(owned));
     }
   });
@@ -399,6 +408,7 @@ void ShardState::Apply(const GradientSums& sums, double scale) {
     ParallelFor(window.last - window.first, 1, [&](int64_t first, int64_t last) {
       for (size_t i = window.first + first; i < window.first + last; ++i) {
         const ShardLayout::OwnedBlock& owned = owned_[i];
+        if (owned.block.frozen) continue;
         StepBlock(owned.block, *dense_optimizer_, step, Of(owned, sums.dense), Of(owned, slices_),
                   OptimizerState(owned));
         ++steps_[i];
@@ -424,8 +434,8 @@ absl::Status ShardState::Restore(const CheckpointReader& checkpoint, RestoreExte
     for (size_t i = window.first; i < window.last && status.ok(); ++i) {
       const ShardLayout::OwnedBlock& owned = owned_[i];
       const absl::StatusOr<uint64_t> steps =
-          RestoreBlock(checkpoint, tables_.tensors, owned.block, state_names, Of(owned, slices_),
-                       OptimizerState(owned));
+          RestoreBlock(checkpoint, extent, tables_.tensors, owned.block, state_names,
+                       Of(owned, slices_), OptimizerState(owned));
       status = steps.status();
       if (with_state && steps.ok()) steps_[i] = *steps;
     }

@@ -39,7 +39,7 @@ class TablesSchema;
 // The gradients of one step over all workers, as sums over their examples.
 struct GradientSums {
   uint64_t examples = 0;
-  // The shard's slices of the sums, by part of the ShardLayout.
+  // The shard's slices of the sums, by part of ShardState::trained_shards.
   absl::Span<const absl::Span<float>> dense;
   // The shard's rows by sparse table; keys are in the order in which all workers' rows were added.
   absl::Span<const RowSum> rows;
@@ -93,6 +93,10 @@ class ShardState {
   const Tables& tables() const { return tables_; }
   const DenseLayout& layout() const { return layout_; }
   const ShardLayout& shard_layout() const { return shard_layout_; }
+  // Return what gradients, their sums and optimizer state have of both (DenseLayout::Trained): the
+  // first parts, and the start of the slice space.
+  const DenseLayout& trained_layout() const { return trained_layout_; }
+  const ShardLayout& trained_shards() const { return trained_shards_; }
   const MeshPosition& shard() const { return shard_; }
   // Returns the shard's share of blocks, in order.
   absl::Span<const ShardLayout::OwnedBlock> owned_blocks() const { return owned_; }
@@ -113,10 +117,11 @@ class ShardState {
     return Of(owned, slices_);
   }
 
-  // Returns the slices of a buffer that holds the slice space, by part.
+  // Returns the slices of a buffer that holds the slice space, or what is trained of it, by part.
   std::vector<absl::Span<float>> PartSlices(absl::Span<float> values) const;
   // Returns the shard's share of each tensor, by tensor, in slices by part. The span is empty for a
-  // tensor that is tied or of which the shard owns nothing.
+  // tensor that is tied, of which the shard owns nothing, or that has no slices: a frozen one's
+  // sum.
   std::vector<absl::Span<float>> TensorSlices(absl::Span<const absl::Span<float>> slices) const;
 
   // Moves the weights to `places`: by part, memory for a slice, which must outlive the weights
@@ -237,8 +242,10 @@ class ShardState {
   const std::unique_ptr<const v1::TablesSchema> schema_;
   const Tables tables_;
   const DenseLayout layout_;
+  const DenseLayout trained_layout_;
   const MeshPosition shard_;
   const ShardLayout shard_layout_;
+  const ShardLayout trained_shards_;
   const std::vector<ShardLayout::OwnedBlock> owned_;
   const std::unique_ptr<const Optimizer> dense_optimizer_;
   const std::unique_ptr<const Optimizer> row_optimizer_;
@@ -256,8 +263,8 @@ class ShardState {
 
   // The weights that are not placed elsewhere. Empty without values, and so is optimizer_state_.
   std::unique_ptr<Arena> own_weights_;
-  // The optimizer state in the slice space: each owned block's arrays, one after another. In
-  // memory, or offloaded.
+  // The optimizer state in the slice space's trained start: each owned block's arrays, one after
+  // another. In memory, or offloaded.
   std::unique_ptr<Arena> optimizer_state_;
   std::unique_ptr<const OffloadedFloats> offloaded_state_;
   // The weights of each part where they lie: writable, and readable.

@@ -85,7 +85,7 @@ absl::Status RestorePartition(const CheckpointReader& checkpoint, RestoreExtent 
     MUSTER_RETURN_IF_ERROR(go_on());
     DenseTable::Block& block = tables.dense.block(i);
     MUSTER_ASSIGN_OR_RETURN(const uint64_t steps,
-                            RestoreBlock(checkpoint, job.tables().tensors, *block.layout,
+                            RestoreBlock(checkpoint, extent, job.tables().tensors, *block.layout,
                                          state_names, block.weights.Write(), block.state_values()));
     if (with_state) block.steps = steps;
   }

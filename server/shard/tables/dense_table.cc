@@ -35,14 +35,14 @@ DenseTable::DenseTable(std::shared_ptr<const JobTables> tables, uint32_t partiti
     Block block{.layout = &layout,
                 .weights = VersionedBuffer(pool_, layout.elements()),
                 .previous = nullptr,
-                .state = VersionedBuffer(pool_, optimizer.state_floats(layout.elements()))};
+                .state = VersionedBuffer(pool_, StateFloats(layout, optimizer))};
     absl::Span<float> rest = block.weights.Write();
     for (const DenseLayout::Piece& piece : layout.pieces) {
       InitialValues(tables_->tables().tensors[piece.tensor], tables_->seed(), piece.begin,
                     rest.subspan(0, piece.end - piece.begin));
       rest.remove_prefix(piece.end - piece.begin);
     }
-    optimizer.InitState(layout.elements(), block.state_values());
+    if (!layout.frozen) optimizer.InitState(layout.elements(), block.state_values());
     blocks_.push_back(std::move(block));
     offsets_.push_back(offsets_.back() + layout.elements());
   }

@@ -137,13 +137,15 @@ uint64_t RequestFingerprint(const v1::OpenTablesRequest& request) {
   return Fingerprint(text, SchemaFingerprint(request.schema()));
 }
 
-// Returns which ranks push each block, if there are several.
+// Returns which ranks push each block; none if there is one, which pushes all.
 std::vector<BlockPushers> PushersOfBlocks(const ServedTensors& dense) {
   std::vector<BlockPushers> pushers;
-  if (dense.ranks() == 1) return pushers;
+  bool all_of_one = dense.ranks() == 1;
   for (const DenseLayout::Block& block : dense.layout.blocks()) {
-    pushers.push_back(BlockPushers::Of(dense, block));
+    all_of_one &= !block.frozen;
+    pushers.push_back(block.frozen ? BlockPushers::Nobody() : BlockPushers::Of(dense, block));
   }
+  if (all_of_one) pushers.clear();
   return pushers;
 }
 
@@ -228,10 +230,10 @@ uint64_t JobTables::PredictedDenseBytes(uint32_t partition) const {
     // Counts weights; under BSP also sums; previous weights, if they are kept; in slot order also,
     // for each pusher but one, a gradient that waits for its turn or its other
     // micro-batches.
-    uint64_t arrays = policy_.synchronous() ? 2 : 1;
-    if (keeps_previous()) ++arrays;
-    if (order_ == SummationOrder::kSlot) arrays += pushers(block) - 1;
-    bytes += (arrays * elements + dense_optimizer_->state_floats(elements)) * sizeof(float);
+    uint64_t arrays = policy_.synchronous() && !block.frozen ? 2 : 1;
+    if (keeps_previous() && !block.frozen) ++arrays;
+    if (order_ == SummationOrder::kSlot && !block.frozen) arrays += pushers(block) - 1;
+    bytes += (arrays * elements + StateFloats(block, *dense_optimizer_)) * sizeof(float);
   }
   return bytes;
 }

@@ -59,7 +59,8 @@ class JobTables {
   bool has_others_examples(const DenseLayout::Block& block) const {
     return layout_.parts()[block.part].experts;
   }
-  // Returns which ranks push the partition's blocks, in order; none if there is one rank.
+  // Returns which ranks push the partition's blocks, in order; none if there is one rank,
+  // which pushes all.
   std::vector<BlockPushers> PushersOf(uint32_t partition) const;
   uint32_t partitions() const { return layout_.partitions(); }
   // Returns the fingerprint of all that must be equal for two requests to mean the same tables.

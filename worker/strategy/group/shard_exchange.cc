@@ -34,6 +34,7 @@ ShardExchange::ShardExchange(RankGroups& groups, ShardPlace& place, const ShardS
       place_(place),
       state_(state),
       sharded_{state.layout(), state.shard_layout(), state.tables().tensors},
+      trained_{state.trained_layout(), state.trained_shards(), state.tables().tensors},
       options_(options),
       units_(UnitCount(state.tables().tensors)),
       clock_(clock),
@@ -105,11 +106,11 @@ absl::Status ShardExchange::MakeReplica() {
   GradientReducerOptions reducing = options_.reducing;
   reducing.gradients = replica.space;
   reducing.experts = groups_.Others(kExpertCopyAxes);
-  const uint64_t elements = zeroes_ ? replica.space.size() : sharded_.layout.elements();
+  const uint64_t elements = zeroes_ ? replica.space.size() : trained_.layout.elements();
   MUSTER_ASSIGN_OR_RETURN(reducer_, GradientReducer::Create(groups_.Group(kGradientAxes),
                                                             options_.plan, elements, reducing));
   if (zeroes_) return absl::OkStatus();
-  gradients_ = TensorSpans(sharded_.layout, sharded_.tensors, reducer_->gradients());
+  gradients_ = TensorSpans(trained_.layout, trained_.tensors, reducer_->gradients());
   sums_ = state_.PartSlices(reducer_->gradients());
   tensor_sums_ = state_.TensorSlices(sums_);
   return absl::OkStatus();
@@ -128,7 +129,7 @@ absl::Status ShardExchange::MakeSlices() {
   // This comes before gradients are allocated, because the state gives its own memory back.
   PlaceWeights();
   MUSTER_ASSIGN_OR_RETURN(
-      scatterer_, GradientScatterer::Create(groups_.Group(kShardAxes), sharded_,
+      scatterer_, GradientScatterer::Create(groups_.Group(kShardAxes), trained_,
                                             {.holding = *options_.holding.gradients,
                                              .wire = reducing.wire,
                                              .deterministic = reducing.deterministic,

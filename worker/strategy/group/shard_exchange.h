@@ -118,7 +118,9 @@ class ShardExchange {
   RankGroups& groups_;
   ShardPlace& place_;
   const ShardState& state_;
+  // All tensors, and those that are trained.
   const ShardedTensors sharded_;
+  const ShardedTensors trained_;
   ShardExchangeOptions options_;
   // The number of units, without those behind the last unit that has tensors.
   const int units_;

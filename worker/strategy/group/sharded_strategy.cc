@@ -46,7 +46,7 @@ absl::StatusOr<uint64_t> PlanFingerprint(const v1::JobSpec& spec, const v1::Tabl
   MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOfTensors(schema, tables.tensors));
   if (ZeroStage(spec) == 0) {
     MUSTER_ASSIGN_OR_RETURN(const std::vector<GradientBucket> plan,
-                            place.PlanBuckets(layout, tables.tensors));
+                            place.PlanBuckets(layout.Trained(), tables.tensors));
     return BucketPlanFingerprint(plan);
   }
   return ShardFingerprint(ZeroStage(spec), KeptGatheredBytes(spec),
@@ -128,7 +128,7 @@ absl::Status ShardedStrategy::MakePlace(const v1::TaskOrder& order, const v1::Ta
   }
   if (!exchanging_.holding.gradients.has_value()) {
     MUSTER_ASSIGN_OR_RETURN(exchanging_.plan,
-                            place_->PlanBuckets(own().layout(), own().tables().tensors));
+                            place_->PlanBuckets(own().trained_layout(), own().tables().tensors));
   }
   MUSTER_ASSIGN_OR_RETURN(fingerprint_,
                           PlanFingerprint(order.spec(), schema, own().shard(), *place_));

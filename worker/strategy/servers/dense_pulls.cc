@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -21,12 +22,13 @@ DensePulls::DensePulls(const Parts& parts, const Options& options)
       copies_(parts.tensors, pulled_.parameters()),
       gathers_(pulled_.places()),
       order_(UnitBytes(), options.window_bytes),
-      pulls_(units_) {}
+      pulls_(units_),
+      has_frozen_(units_) {}
 
 std::vector<uint64_t> DensePulls::UnitBytes() const {
   std::vector<uint64_t> bytes(units_);
   for (int unit = 0; unit < units_; ++unit) {
-    for (const DenseRun& run : parts_.runs[unit]) bytes[unit] += BytesOf(run);
+    for (const DenseRun& run : parts_.runs[unit]) bytes[unit] += run.frozen ? 0 : BytesOf(run);
   }
   return bytes;
 }
@@ -85,7 +87,10 @@ absl::Span<std::byte> DensePulls::LandingOf(const DenseRun& run) {
 }
 
 void DensePulls::Ask(int unit) {
+  const bool has_frozen = options_.holding == UnitPlaces::Holding::kWhole && has_frozen_[unit];
+  has_frozen_[unit] = true;
   for (const DenseRun& run : parts_.runs[unit]) {
+    if (run.frozen && has_frozen) continue;
     v1::ExchangeRequest request;
     request.set_clock(clock_);
     v1::DensePull& pull = *request.mutable_dense_pull();

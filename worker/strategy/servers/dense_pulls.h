@@ -87,12 +87,13 @@ class DensePulls {
   absl::Status Await(const ShardRouter::Handle& operation);
   // Waits for the unit's own parameters.
   absl::Status AwaitUnit(int unit);
-  // Sends the unit's pulls.
+  // Sends the unit's pulls. With kWhole, frozen parameters are pulled once.
   void Ask(int unit);
   // Sends the pulls of units before `end` that were not sent yet.
   void AskBefore(int end);
   // Sends the pulls of these units, once no other pull into their places is under way.
   absl::Status AskInFlight(absl::Span<const int> units);
+  // Returns the bytes that each unit pulls in every clock.
   std::vector<uint64_t> UnitBytes() const;
   DType TypeOf(const DenseRun& run) const;
   uint64_t BytesOf(const DenseRun& run) const { return run.elements() * SizeOf(TypeOf(run)); }
@@ -114,6 +115,8 @@ class DensePulls {
   // pulls were not sent yet.
   std::vector<std::vector<DenseOperation>> pulls_;
   int next_unit_ = 0;
+  // By unit, whether its frozen parameters were pulled.
+  std::vector<bool> has_frozen_;
   uint64_t slowest_ = 0;
 };
 

@@ -93,12 +93,12 @@ Payload DensePushes::GradientOf(int unit, const DenseRun& run) {
 
 absl::Status DensePushes::Push(int unit, const Contribution& contribution) {
   uint64_t bytes = 0;
-  for (const DenseRun& run : parts_.runs[unit]) bytes += run.repeated ? 0 : BytesOf(run);
+  for (const DenseRun& run : parts_.runs[unit]) bytes += run.pushed() ? BytesOf(run) : 0;
   while (!pushes_.empty() && pushed_bytes_ + bytes > options_.window_bytes) {
     MUSTER_RETURN_IF_ERROR(AwaitOldest());
   }
   for (const DenseRun& run : parts_.runs[unit]) {
-    if (run.repeated) continue;
+    if (!run.pushed()) continue;
     v1::ExchangeRequest request;
     request.set_clock(contribution.clock);
     v1::DensePush& push = *request.mutable_dense_push();

@@ -10,7 +10,8 @@ std::vector<std::vector<DenseRun>> DenseRunsByUnit(const DenseLayout& layout, in
     std::vector<DenseRun>& of_unit = runs[block.unit];
     const bool same_group = last != nullptr && last->part == block.part &&
                             last->weight_decay == block.weight_decay &&
-                            last->sign_rate == block.sign_rate;
+                            last->sign_rate == block.sign_rate && last->rate == block.rate &&
+                            last->own_weight_decay == block.own_weight_decay;
     last = &block;
     const bool joins =
         same_group && !of_unit.empty() && of_unit.back().partition == block.partition &&
@@ -24,6 +25,7 @@ std::vector<std::vector<DenseRun>> DenseRunsByUnit(const DenseLayout& layout, in
                          .first_block = block.index_in_partition,
                          .begin = block.begin,
                          .repeated = block.repeated,
+                         .frozen = block.frozen,
                          .pushed_as_f32 = block.sign_rate > 0});
     }
     ++of_unit.back().blocks;

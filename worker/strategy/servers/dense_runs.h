@@ -21,10 +21,14 @@ struct DenseRun {
   uint64_t end = 0;
   // True if a lower tensor rank pushes these parameters.
   bool repeated = false;
+  // True if they are frozen, and never pushed.
+  bool frozen = false;
   // True if gradients are pushed as f32, whatever the wire's type (TensorSpec::sign_rate).
   bool pushed_as_f32 = false;
 
   uint64_t elements() const { return end - begin; }
+  // Returns whether this rank pushes gradients of these parameters.
+  bool pushed() const { return !repeated && !frozen; }
 };
 
 // Cuts the layout's blocks of each part and group into runs of at most `max_bytes` by unit (a

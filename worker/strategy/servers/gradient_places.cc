@@ -6,6 +6,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "common/partition/model_units.h"
 #include "common/partition/shard_layout.h"
 #include "worker/strategy/arena.h"
 
@@ -26,20 +27,19 @@ GradientPlaces::GradientPlaces(const DenseLayout& layout, absl::Span<const Tenso
     : places_(ShardLayout(layout, 1), tensors, UnitPlaces::Holding::kInFlight,
               UnitPlaces::Content::kGradients),
       state_(std::make_shared<State>(places_.bytes(), std::move(registered))) {
-  int units = 0;
   for (size_t i = 0; i < layout.parts().size(); ++i) {
     const DenseLayout::Part& part = layout.parts()[i];
-    units = std::max(units, static_cast<int>(part.unit) + 1);
     std::byte* const place = state_->memory.data() + places_.part_offset(static_cast<int>(i));
     parts_.push_back({part.begin, reinterpret_cast<float*>(place)});
   }
   {
     absl::MutexLock lock(&state_->mutex);
-    state_->readers.resize(2 + units);
+    state_->readers.resize(2 + UnitCount(tensors));
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const uint64_t elements = tensors[i].elements();
-    float* const values = elements == 0 ? nullptr : AddressOf(layout.tensor_offset(i));
+    const uint64_t begin = layout.tensor_offset(static_cast<int>(i));
+    const uint64_t elements = begin < layout.elements() ? tensors[i].elements() : 0;
+    float* const values = elements == 0 ? nullptr : AddressOf(begin);
     gradients_.emplace_back(values, elements);
   }
 }

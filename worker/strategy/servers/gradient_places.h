@@ -22,7 +22,8 @@ namespace muster {
 // may outlive this object.
 class GradientPlaces {
  public:
-  // Makes zeros, in registered memory if there is some.
+  // Makes zeros, in registered memory if there is some. `layout` is of what is trained
+  // (DenseLayout::Trained): other tensors have empty spans.
   GradientPlaces(const DenseLayout& layout, absl::Span<const TensorSpec> tensors,
                  std::shared_ptr<RegisteredMemory> registered);
 

@@ -74,7 +74,7 @@ bool IsFirst(const v1::TaskOrder& order, Axes axes) {
 std::vector<bool> PushesTo(const DenseLayout& layout) {
   std::vector<bool> pushes(layout.partitions());
   for (const DenseLayout::Block& block : layout.blocks()) {
-    if (!block.repeated) pushes[block.partition] = true;
+    if (!block.repeated && !block.frozen) pushes[block.partition] = true;
   }
   return pushes;
 }
@@ -130,6 +130,7 @@ ParameterServerStrategy::ParameterServerStrategy(Share share, const v1::TaskOrde
       first_unit_(share.first_unit),
       tables_(std::move(share.tables)),
       layout_(std::move(share.layout)),
+      trained_layout_(layout_.Trained()),
       joined_(std::move(share.joined)),
       options_(options),
       order_(std::make_unique<const v1::TaskOrder>(order)),
@@ -159,7 +160,7 @@ ParameterServerStrategy::ParameterServerStrategy(Share share, const v1::TaskOrde
               .window_bytes = options.pull_window_bytes,
               .registered_memory = options.registered_memory}),
       pushes_({.router = router_,
-               .layout = layout_,
+               .layout = trained_layout_,
                .tensors = tables_.tensors,
                .runs = runs_,
                .counters = counters_,

@@ -193,6 +193,7 @@ class ParameterServerStrategy final : public Strategy {
   const int first_unit_;
   const Tables tables_;
   const DenseLayout layout_;
+  const DenseLayout trained_layout_;
   const absl::optional<DenseLayout> joined_;
   const Options options_;
   const std::unique_ptr<const v1::TaskOrder> order_;

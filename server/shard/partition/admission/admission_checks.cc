@@ -174,6 +174,10 @@ absl::Status AdmissionChecks::CheckDensePush(AdmittedCall& call) {
   MUSTER_RETURN_IF_ERROR(CheckBlocks(push.first_block(), push.blocks()));
   for (uint32_t block = push.first_block(); block < push.first_block() + push.blocks(); ++block) {
     if (ledger_.Pushes(request.slot(), block)) continue;
+    if (tables_.dense.layout(block).frozen) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("block ", block, " is frozen: nobody pushes it, leave it out of pushes"));
+    }
     return absl::InvalidArgumentError(absl::StrCat(
         "block ", block, " is pushed by slots of another rank of the model, not by those of ",
         job_.mesh().Position(static_cast<int>(request.slot()), kServedAxes), " of ",

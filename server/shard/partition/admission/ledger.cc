@@ -16,6 +16,7 @@ Ledger::Ledger(const Shape& shape, uint64_t start)
       slots_(shape.mesh.world_size()) {
   for (uint32_t block = 0; block < shape.dense_blocks; ++block) {
     const BlockPushers pushers = shape.pushers.empty() ? BlockPushers() : shape.pushers[block];
+    if (pushers.nobody()) continue;
     std::vector<uint64_t>& pushes = pushers.axes == kPartAxes ? pushes_ : expert_pushes_;
     pushes[pushers.position] += shape.micro_batches;
   }

@@ -39,7 +39,8 @@ class Ledger {
     uint32_t sparse_tables = 0;
     // Pushes of each dense block that each slot makes in a clock.
     uint32_t micro_batches = 1;
-    // The ranks of the model whose slots push each dense block; empty if there is one rank.
+    // The ranks of the model whose slots push each dense block; empty if the slots of one rank push
+    // all.
     std::vector<BlockPushers> pushers;
   };
 

@@ -34,8 +34,10 @@ GradientScatterer::GradientScatterer(Communicator& shard_group, const ShardedTen
       gradients_(sharded.tensors.size()),
       sums_(sharded.shards.parts().size()) {
   for (size_t i = 0; i < sharded.tensors.size(); ++i) {
-    gradients_[i] = absl::MakeSpan(reinterpret_cast<float*>(memory_->tensor(static_cast<int>(i))),
-                                   sharded.tensors[i].elements());
+    std::byte* const gradient = memory_->tensor(static_cast<int>(i));
+    if (gradient == nullptr) continue;
+    gradients_[i] =
+        absl::MakeSpan(reinterpret_cast<float*>(gradient), sharded.tensors[i].elements());
   }
   const std::vector<std::vector<int>> complete = CompleteUnits(sharded.tensors);
   ready_.resize(complete.size());

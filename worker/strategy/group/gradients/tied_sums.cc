@@ -37,7 +37,7 @@ TiedSums::TiedSums(Communicator& stages, absl::Span<const TensorSpec> tensors,
                    absl::Duration timeout, CallOrder* order)
     : stages_(stages), timeout_(timeout), order_(order) {
   for (size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].stages == 1) continue;
+    if (tensors[i].stages == 1 || tensors[i].frozen) continue;
     tied_.push_back({.tensor = static_cast<int>(i), .unit = static_cast<int>(tensors[i].unit)});
   }
 }

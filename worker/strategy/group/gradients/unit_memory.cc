@@ -25,6 +25,7 @@ absl::StatusOr<std::unique_ptr<UnitMemory>> UnitMemory::Create(Communicator& sha
   for (size_t i = 0; i < sharded.tensors.size(); ++i) {
     if (sharded.tensors[i].elements() == 0) continue;
     const uint64_t begin = sharded.layout.tensor_offset(static_cast<int>(i));
+    if (begin >= sharded.layout.elements()) continue;
     const int index = sharded.shards.PartOf(begin);
     const ShardLayout::Part& part = sharded.shards.parts()[index];
     const size_t element =

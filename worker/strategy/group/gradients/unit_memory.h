@@ -15,8 +15,8 @@
 
 namespace muster {
 
-// A model's dense tensors, and how a shard group divides them. All three outlive the objects that
-// use them.
+// A model's dense tensors, and how a shard group divides them, or those that are trained: the
+// others are then beyond the layout's end. All three outlive the objects that use them.
 struct ShardedTensors {
   const DenseLayout& layout;
   const ShardLayout& shards;
@@ -40,7 +40,7 @@ class UnitMemory {
   // Returns the first byte of a part's place.
   std::byte* part(int index) const { return bytes_.data() + places_.part_offset(index); }
   // Returns the first byte of a tensor, which for a tied tensor is its owner's; null for a tensor
-  // without elements.
+  // without elements, or beyond the layout's end.
   std::byte* tensor(int index) const { return tensors_[index]; }
 
  private:

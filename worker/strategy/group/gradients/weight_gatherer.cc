@@ -56,6 +56,7 @@ WeightGatherer::WeightGatherer(Communicator& shard_group, const ShardedTensors& 
       values_(sharded.tensors.size()),
       rounded_(sharded.tensors.size()),
       works_(sharded.shards.parts().size()),
+      frozen_in_place_(sharded.shards.parts().size()),
       gathers_(memory_->places()) {
   for (size_t i = 0; i < sharded.tensors.size(); ++i) {
     const TensorSpec& tensor = sharded.tensors[i];
@@ -109,7 +110,8 @@ void WeightGatherer::Gather(int unit, absl::Span<const absl::Span<const float>> 
     // An error has ended the group, so the unit's own calls return it, too.
     if (places().shared_place(other) == place) End(other).IgnoreError();
   }
-  for (const int index : sharded_.shards.unit_parts(unit)) {
+  const std::vector<int> parts = ChangedParts(unit);
+  for (const int index : parts) {
     const ShardLayout::Part& part = sharded_.shards.parts()[index];
     std::byte* const own = Own(index);
     if (part.compute != DType::kF32) {
@@ -121,7 +123,7 @@ void WeightGatherer::Gather(int unit, absl::Span<const absl::Span<const float>> 
   if (shard_group_.size() == 1) return;
   failure_.Update(options_.ops->FollowComputation());
   if (!failure_.ok()) return;
-  for (const int index : sharded_.shards.unit_parts(unit)) {
+  for (const int index : parts) {
     const ShardLayout::Part& part = sharded_.shards.parts()[index];
     Communicator* const group = GroupOf(part);
     if (group == nullptr) continue;
@@ -136,6 +138,18 @@ void WeightGatherer::Gather(int unit, absl::Span<const absl::Span<const float>> 
     all_gather.stream = options_.ops->stream();
     works_[index] = group->Start(all_gather);
   }
+}
+
+std::vector<int> WeightGatherer::ChangedParts(int unit) {
+  std::vector<int> changed;
+  for (const int index : sharded_.shards.unit_parts(unit)) {
+    const bool stays =
+        sharded_.shards.parts()[index].frozen && options_.holding == UnitPlaces::Holding::kWhole;
+    if (stays && frozen_in_place_[index]) continue;
+    frozen_in_place_[index] = stays;
+    changed.push_back(index);
+  }
+  return changed;
 }
 
 absl::Status WeightGatherer::End(int unit) {

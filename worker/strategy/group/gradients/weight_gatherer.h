@@ -49,6 +49,8 @@ struct WeightGathererOptions {
 //   Start(u, weights) ahead of time; Await(u); the model reads parameters(); …
 //   Outdate; own slices change; and again
 //
+// Frozen parts that have places of their own are gathered once.
+//
 // All ranks start the same units in the same order. A rank sends (S-1)/S of the part, with padding,
 // by kDirect and kRing alike; all-gathers have no other algorithm. Used by one thread.
 class WeightGatherer {
@@ -117,6 +119,9 @@ class WeightGatherer {
 
   // Returns the group that divides a part; null: this rank has all of it.
   Communicator* GroupOf(const ShardLayout::Part& part) const;
+  // Returns the unit's parts that are to be gathered: all but those that are frozen and lie in
+  // their own place since they were gathered first. Notes that they are.
+  std::vector<int> ChangedParts(int unit);
   // Returns the first byte of this rank's slice in the part's place.
   std::byte* Own(int part) const;
 
@@ -132,6 +137,8 @@ class WeightGatherer {
   std::vector<const void*> rounded_;
   // By part: the call that gathers it, until it was waited for.
   std::vector<std::shared_ptr<Work>> works_;
+  // By part: true once a frozen part that has a place of its own was gathered.
+  std::vector<bool> frozen_in_place_;
   // By unit, the label of its calls.
   std::vector<std::string> labels_;
   // Says which units are held.

@@ -22,7 +22,7 @@ size_t MostParts(const v1::TablesSchema& schema, const MeshPosition& own) {
   for (const int rank : own.mesh.Group(0, kPartAxes)) {
     // The rank's own state has been made of the schema.
     const Tables tables = LocalTables(schema, own.Of(rank)).value();
-    most = std::max(most, LayoutOfTensors(schema, tables.tensors).value().parts().size());
+    most = std::max(most, LayoutOfTensors(schema, tables.tensors).value().Trained().parts().size());
   }
   return most;
 }
@@ -71,7 +71,7 @@ void KeptCopies::Settle(std::vector<int> keepers, int rank) {
   size_t elements = 0;
   for (auto& [shard, copy] : copies_) {
     copy.sums.clear();
-    elements += copy.state->shard_layout().slice_elements();
+    elements += copy.state->trained_shards().slice_elements();
     copy.rows.clear();
     for (const SparseTableSpec& table : copy.state->tables().sparse) {
       copy.rows.emplace_back(table.dim);
@@ -81,7 +81,7 @@ void KeptCopies::Settle(std::vector<int> keepers, int rank) {
   float* next = sums_->values().data();
   for (size_t part = 0; part < parts_; ++part) {
     for (auto& [shard, copy] : copies_) {
-      const absl::Span<const ShardLayout::Part> parts = copy.state->shard_layout().parts();
+      const absl::Span<const ShardLayout::Part> parts = copy.state->trained_shards().parts();
       if (part >= parts.size()) continue;
       copy.sums.emplace_back(next, parts[part].slice);
       next += parts[part].slice;

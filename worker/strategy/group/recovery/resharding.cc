@@ -23,11 +23,13 @@ class Values {
  public:
   explicit Values(ShardState& shard)
       : state_(shard.state()),
-        arrays_(state_.weights.empty() ? 0
-                                       : state_.optimizer_state.size() / state_.weights.size()) {}
+        arrays_(state_.optimizer_state.size() /
+                std::max<size_t>(1, shard.trained_shards().slice_elements())) {}
 
-  // Returns the number of floats of an element: its weight and its optimizer state.
+  // Returns the number of floats of a trained element: its weight and its optimizer state; and that
+  // of an element of the block, which has no state if it is frozen.
   size_t floats() const { return 1 + arrays_; }
+  size_t FloatsOf(const DenseLayout::Block& block) const { return block.frozen ? 1 : floats(); }
 
   // Returns the first of the elements of a block, in the weights (0) or in an array of optimizer
   // state (from 1 on).
@@ -85,7 +87,7 @@ void TakePiece(const Piece& piece, const float* from, uint64_t steps,
   for (auto it = first; it != owned.end() && it->block.begin < piece.end; ++it) {
     const uint64_t begin = std::max(piece.begin, it->block.begin);
     const uint64_t end = std::min(piece.end, it->block.end);
-    for (size_t array = 0; array < to.floats(); ++array) {
+    for (size_t array = 0; array < to.FloatsOf(it->block); ++array) {
       const float* const values = from + array * piece.elements();
       std::copy(values + (begin - piece.begin), values + (end - piece.begin),
                 to.Of(*it, array) + (begin - it->block.begin));
@@ -143,15 +145,17 @@ absl::Status SendFormerShard(Communicator& world, int root, const FormerShard& f
   const size_t most = std::max<size_t>(1, options.call_bytes / (values.floats() * sizeof(float)));
   std::vector<float> buffer;
   for (const std::vector<Piece>& call : MakeCalls(blocks, most)) {
-    size_t elements = 0;
-    for (const Piece& piece : call) elements += piece.elements();
-    buffer.resize(elements * values.floats());
+    size_t floats = 0;
+    for (const Piece& piece : call) {
+      floats += piece.elements() * values.FloatsOf(blocks[piece.block].block);
+    }
+    buffer.resize(floats);
     if (source != nullptr) {
       const Values sent(*source);
       float* next = buffer.data();
       for (const Piece& piece : call) {
         const ShardLayout::OwnedBlock& owned = blocks[piece.block];
-        for (size_t array = 0; array < sent.floats(); ++array) {
+        for (size_t array = 0; array < sent.FloatsOf(owned.block); ++array) {
           const float* const from = sent.Of(owned, array) + (piece.begin - owned.block.begin);
           next = std::copy(from, from + piece.elements(), next);
         }
@@ -164,7 +168,7 @@ absl::Status SendFormerShard(Communicator& world, int root, const FormerShard& f
     const float* next = buffer.data();
     for (const Piece& piece : call) {
       TakePiece(piece, next, steps[piece.block], to.owned_blocks(), values);
-      next += piece.elements() * values.floats();
+      next += piece.elements() * values.FloatsOf(blocks[piece.block].block);
     }
     to.UnmapState();
   }

@@ -71,7 +71,7 @@ void ShardRecovery::KeepSums(std::vector<absl::Span<float>>& sums) {
     return;
   }
   const ShardState& state = shard_.state();
-  kept_sums_ = std::make_unique<Arena>(state.shard_layout().slice_elements());
+  kept_sums_ = std::make_unique<Arena>(state.trained_shards().slice_elements());
   std::vector<absl::Span<float>> kept = state.PartSlices(kept_sums_->values());
   for (size_t part = 0; part < kept.size(); ++part) {
     std::copy(sums[part].begin(), sums[part].end(), kept[part].begin());
