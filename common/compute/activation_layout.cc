@@ -40,6 +40,7 @@ class Walk {
   void TakeProductGradients(uint64_t layer, BlockProductGradients& gradients);
   void TakeHead(LanguageHeadActivations& head);
   void TakeContext(bool first, BlockActivations& block);
+  void TakeAdapters(AdapterScratch& scratch);
 
   const ActivationRequest& request_;
   uintptr_t next_;
@@ -208,6 +209,22 @@ void Walk::TakeContext(bool first, BlockActivations& block) {
   take(backward, r.N * r.H, context.delta);
 }
 
+void Walk::TakeAdapters(AdapterScratch& scratch) {
+  // Rows that stay in caches, and make products large enough.
+  constexpr uint64_t kAdapterRows = 256;
+  const ActivationRequest& r = request_;
+  if (r.adapter_rank == 0) return;
+  const uint64_t rows = std::min(r.N, kAdapterRows);
+  const uint64_t W = std::max({r.C, r.A, r.F});
+  scratch.rows = static_cast<int64_t>(rows);
+  Take(rows * W, bytes_.scratch, scratch.wide);
+  Take(rows * W, bytes_.scratch, scratch.product);
+  Take(rows * W, bytes_.scratch, scratch.input);
+  Take(rows * r.adapter_rank, bytes_.scratch, scratch.low);
+  Take(rows * r.adapter_rank, bytes_.scratch, scratch.narrow);
+  Take(rows * r.adapter_rank, bytes_.scratch, scratch.narrow_gradient);
+}
+
 TransformerArrays Walk::TakeAll() {
   const ActivationRequest& r = request_;
   TransformerArrays arrays;
@@ -225,6 +242,7 @@ TransformerArrays Walk::TakeAll() {
     arrays.scratch.gathered = reinterpret_cast<void*>(
         TakeBytes(r.tensor_ranks * n * r.C * sizeof(float), bytes_.scratch));
   }
+  TakeAdapters(arrays.scratch.adapter);
   const ExpertExtents& experts = r.experts;
   const uint64_t R = r.expert_rows(), M = r.hosted_rows();
   if (experts.E > 0) Take(R * r.C, bytes_.scratch, arrays.scratch.expert_rows);

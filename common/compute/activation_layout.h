@@ -69,6 +69,8 @@ struct ActivationRequest {
   // Columns over which a query is normalised, or all of them together.
   uint64_t normed = 0;
   ExpertExtents experts;
+  // r of adapters; 0: there are none.
+  uint64_t adapter_rank = 0;
   // Runs of tokens over which choices of experts are counted.
   uint64_t count_runs = 0;
   // Parts of the tokens, and then data ranks, whose choices are counted where some may be dropped;

@@ -77,6 +77,8 @@ void DeviceOps::ConvertRows(const StridedRows& rows, DType from, const void* x, 
 
 void DeviceOps::Add(int64_t n, const float* x, float* y) { DeviceAdd(stream_, n, x, y); }
 
+void DeviceOps::Scale(int64_t n, float factor, float* x) { DeviceScale(stream_, n, factor, x); }
+
 void DeviceOps::Embed(const TokenEmbeddingShape& shape, const EmbeddingTokens& tokens,
                       const float* table, const float* positions, float* out) {
   DeviceTokenEmbedding(stream_, shape, tokens.tokens, table, positions, out);

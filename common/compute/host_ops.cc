@@ -125,6 +125,10 @@ void HostOps::ConvertRows(const StridedRows& rows, DType from, const void* x, DT
 
 void HostOps::Add(int64_t n, const float* x, float* y) { muster::Add(n, x, y); }
 
+void HostOps::Scale(int64_t n, float factor, float* x) {
+  for (int64_t i = 0; i < n; ++i) x[i] *= factor;
+}
+
 void HostOps::Embed(const TokenEmbeddingShape& shape, const EmbeddingTokens& tokens,
                     const float* table, const float* positions, float* out) {
   TokenEmbedding(shape, tokens.tokens, table, positions, out);
@@ -225,10 +229,12 @@ void HostOps::LinearBackwardWeights(const Linear& linear, const LinearGradientAr
   WithType(linear.type, [&](auto zero) {
     using T = decltype(zero);
     // The product itself writes: 0 + (-0) is not -0.
-    Gemm(linear.out, linear.in, linear.rows, In<T>(arrays.dy), In<T>(arrays.x), arrays.weight,
-         {.transpose_a = Transpose::kYes,
-          .a_stride = linear.out_stride,
-          .accumulation = arrays.accumulation});
+    if (arrays.weight != nullptr) {
+      Gemm(linear.out, linear.in, linear.rows, In<T>(arrays.dy), In<T>(arrays.x), arrays.weight,
+           {.transpose_a = Transpose::kYes,
+            .a_stride = linear.out_stride,
+            .accumulation = arrays.accumulation});
+    }
     if (arrays.bias == nullptr) return;
     const int64_t stride = linear.out_stride != 0 ? linear.out_stride : linear.out;
     AddRowSums(linear.rows, linear.out, stride, In<T>(arrays.dy), arrays.bias);

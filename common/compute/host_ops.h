@@ -22,6 +22,7 @@ class HostOps final : public Ops {
   void Convert(int64_t n, DType from, const void* x, DType to, void* y) override;
   void ConvertRows(const StridedRows& rows, DType from, const void* x, DType to, void* y) override;
   void Add(int64_t n, const float* x, float* y) override;
+  void Scale(int64_t n, float factor, float* x) override;
   void Embed(const TokenEmbeddingShape& shape, const EmbeddingTokens& tokens, const float* table,
              const float* positions, float* out) override;
   void EmbedBackward(const TokenEmbeddingShape& shape, const EmbeddingTokens& tokens,

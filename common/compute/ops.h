@@ -56,6 +56,8 @@ class Ops {
                            void* y) = 0;
   // y[i] += x[i] for i < n.
   virtual void Add(int64_t n, const float* x, float* y) = 0;
+  // x[i] *= factor for i < n.
+  virtual void Scale(int64_t n, float factor, float* x) = 0;
 
   // out [N, C] = table's rows of the tokens + positions' rows (null: none), in f32.
   virtual void Embed(const TokenEmbeddingShape& shape, const EmbeddingTokens& tokens,

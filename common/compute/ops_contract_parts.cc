@@ -375,6 +375,17 @@ TEST_P(OpsContractTest, Adds) {
   }
 }
 
+TEST_P(OpsContractTest, Scales) {
+  for (const int64_t n : {1, 8, 131, 70001}) {
+    const HostArray x = Random(DType::kF32, n, 1);
+    HostArray wanted = x;
+    for (int64_t i = 0; i < n; ++i) wanted.Set(i, x.Get(i) * 0.3f);
+    float* const scaled = PutFloats(x);
+    ops().Scale(n, 0.3f, scaled);
+    Expect(scaled, wanted, {}, "scaled");
+  }
+}
+
 // Sequences divided among ranks, and a rank's rows divided again.
 struct ShareCase {
   int64_t ranks, L, B, C, first_row;

@@ -131,6 +131,18 @@ struct LanguageHeadActivations {
   SoftmaxPart* parts = nullptr;
 };
 
+// What adapters of rank r are computed in, some rows at a time; W is the widest of their inputs and
+// outputs. Null without adapters.
+struct AdapterScratch {
+  int64_t rows = 0;
+  float* wide = nullptr;            // [rows, W]
+  float* product = nullptr;         // [rows, W]
+  void* input = nullptr;            // T [rows, W]
+  float* low = nullptr;             // [rows, r]
+  void* narrow = nullptr;           // T [rows, r]
+  void* narrow_gradient = nullptr;  // T [rows, r]
+};
+
 // One for all blocks of a micro-batch.
 struct BlockScratch {
   // T [n, C]. Forward: the branch that a block leaves. Backward: its gradient, on the way in and
@@ -158,6 +170,7 @@ struct BlockScratch {
   // [t n, C] of f32: all rows, gathered or to be summed, in either type. Null unless ranks share
   // out rows.
   void* gathered = nullptr;
+  AdapterScratch adapter;
 };
 
 // How context ranks come by the keys and values of one another.

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_name.h"
+#include "common/job/adapter_validator.h"
 #include "common/job/context_validator.h"
 #include "common/job/device_validator.h"
 #include "common/job/expert_validator.h"
@@ -419,6 +420,7 @@ absl::Status ValidateJob(const v1::JobSpec& given) {
   // The policy comes first, since clipping depends on it.
   MUSTER_RETURN_IF_ERROR(ValidateUpdate(spec));
   MUSTER_RETURN_IF_ERROR(ValidateExpertUpdates(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateParameterGroups(spec));
   MUSTER_RETURN_IF_ERROR(ValidateDevice(spec));
   MUSTER_RETURN_IF_ERROR(ValidateClipping(spec));
   MUSTER_RETURN_IF_ERROR(ValidateSparseTables(spec));

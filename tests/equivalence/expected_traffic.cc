@@ -16,6 +16,7 @@
 #include "common/job/job_road.h"
 #include "common/mesh/job_mesh.h"
 #include "common/partition/dense_layout.h"
+#include "common/partition/shard_layout.h"
 #include "common/plan/calls/job_calls.h"
 #include "common/plan/calls/step_calls.h"
 #include "common/plan/calls/step_traffic.h"
@@ -130,6 +131,54 @@ std::string AcquiredText(int unit, Direction direction) {
   return absl::StrCat("acquire ", unit, direction == Direction::kForward ? "" : " for backward");
 }
 
+// Returns the frozen parts that a rank gathers before its first step alone: where it has all
+// weights, they stay.
+struct FrozenPart {
+  int unit = 0;
+  uint64_t bytes = 0;
+  // That each other rank has of it.
+  uint64_t slice_bytes = 0;
+};
+std::vector<FrozenPart> GatheredOnce(const JobCalls& calls, int slot) {
+  std::vector<FrozenPart> once;
+  const uint32_t stage = calls.served() ? 0 : ZeroStage(calls.spec());
+  if (stage == 0 || stage == 3) return once;
+  const int rank = calls.mesh().Position(slot, kModelAxes);
+  const DenseLayout layout = calls.LayoutOf(rank, calls.TensorsOf(rank).value()).value();
+  for (const ShardLayout::Part& part : ShardLayout(layout, Holders(calls.mesh())).parts()) {
+    if (!part.frozen || part.slices == 1) continue;
+    const uint64_t slice_bytes = part.slice * SizeOf(part.compute);
+    once.push_back({static_cast<int>(part.unit), (part.slices - 1) * slice_bytes, slice_bytes});
+  }
+  return once;
+}
+
+// Appends the gathers with which a rank begins: each unit's parts that are trained, and then those
+// that are frozen.
+void AppendFirstGathers(const JobCalls& calls, int slot, const RecordedStep& recorded,
+                        std::map<std::string, Calls>& groups) {
+  // By unit: the group that makes a call, and the call.
+  std::map<int, std::vector<std::pair<std::string, std::string>>> by_unit;
+  for (const RecordedAction& action : recorded.actions) {
+    if (action.part != "renew the weights") continue;
+    for (const StepCall& call : recorded.CallsOf(action)) {
+      by_unit[call.index].emplace_back(
+          GroupOf(calls.spec(), action, call),
+          TextOf(call.kind, LabelOf(action, call, 0), call.count * SizeOf(call.dtype)));
+    }
+  }
+  for (const FrozenPart& part : GatheredOnce(calls, slot)) {
+    const StepCall call = {.among = kShardAxes, .ranks = calls.mesh().size(kShardAxes)};
+    by_unit[part.unit].emplace_back(
+        GroupOf(calls.spec(), {}, call),
+        TextOf(Collective::kAllGather, absl::StrCat("weights of unit ", part.unit),
+               part.slice_bytes));
+  }
+  for (const auto& [unit, gathers] : by_unit) {
+    for (const auto& [group, text] : gathers) groups[group].push_back(text);
+  }
+}
+
 // Returns the calls of a slot's training, by group: those of servers among its acquired units.
 std::map<std::string, Calls> PlannedCalls(const JobCalls& calls, uint64_t total_steps, int slot,
                                           uint64_t pull_window_bytes) {
@@ -146,11 +195,11 @@ std::map<std::string, Calls> PlannedCalls(const JobCalls& calls, uint64_t total_
   }
   const RecordedStep recorded = RankCalls::Create(calls, calls.KindOf(slot)).value()->Record(step);
   std::map<std::string, Calls> groups;
-  for (uint64_t clock = 0; clock <= total_steps; ++clock) {
+  // Before the first step ranks gather what they hold whole.
+  AppendFirstGathers(calls, slot, recorded, groups);
+  for (uint64_t clock = 0; clock < total_steps; ++clock) {
     int slices = 0;
     for (const RecordedAction& action : recorded.actions) {
-      // Before the first step ranks gather what they hold whole.
-      if (clock == 0 && action.part != "renew the weights") continue;
       for (const StepCall& call : recorded.CallsOf(action)) {
         const std::string label = LabelOf(action, call, slices);
         if (call.name == "all-reduce slices") ++slices;
@@ -171,12 +220,15 @@ std::map<std::string, Calls> PlannedCalls(const JobCalls& calls, uint64_t total_
 class RequestObserver final : public StepObserver {
  public:
   RequestObserver(const JobCalls& calls, uint64_t total_steps)
-      : total_steps_(total_steps), slots_(calls.mesh().world_size()) {
+      : total_steps_(total_steps),
+        in_flight_(HoldsUnitsInFlight(calls.spec())),
+        slots_(calls.mesh().world_size()) {
     for (size_t slot = 0; slot < slots_.size(); ++slot) {
       const int rank = calls.KindOf(static_cast<int>(slot));
       const DenseLayout layout = calls.LayoutOf(rank, calls.TensorsOf(rank).value()).value();
       for (const DenseLayout::Block& block : layout.blocks()) {
         slots_[slot].blocks[{block.partition, block.index_in_partition}] = block;
+        if (block.frozen) ++slots_[slot].frozen_blocks;
       }
     }
   }
@@ -192,6 +244,11 @@ class RequestObserver final : public StepObserver {
     for (uint32_t i = 0; i < request.blocks; ++i) {
       const DenseLayout::Block& block =
           slot.blocks.at({request.partition, request.first_block + i});
+      if (block.frozen && !in_flight_) {
+        slot.frozen_bytes += block.elements() * SizeOf(request.dtype);
+        ++slot.frozen_requests;
+        continue;
+      }
       if (request.kind != slot.kind || block.unit != slot.unit || slot.asked.count(&block) > 0) {
         EndRequest(slot);
       }
@@ -207,6 +264,11 @@ class RequestObserver final : public StepObserver {
   }
 
   const Calls& made(int slot) const { return slots_[slot].made; }
+  // Returns the bytes of frozen blocks that stay, and expects that the slot asked once for each.
+  uint64_t PulledOnce(int slot) const {
+    EXPECT_EQ(slots_[slot].frozen_requests, in_flight_ ? 0 : slots_[slot].frozen_blocks);
+    return slots_[slot].frozen_bytes;
+  }
 
  private:
   struct Slot {
@@ -219,6 +281,10 @@ class RequestObserver final : public StepObserver {
     uint32_t unit = 0;
     uint64_t bytes = 0;
     std::set<const DenseLayout::Block*> asked;
+    // Of frozen blocks that stay: their number, and what was asked for.
+    int frozen_blocks = 0;
+    int frozen_requests = 0;
+    uint64_t frozen_bytes = 0;
   };
 
   static void EndRequest(Slot& slot) {
@@ -229,6 +295,7 @@ class RequestObserver final : public StepObserver {
   }
 
   const uint64_t total_steps_;
+  const bool in_flight_;
   std::vector<Slot> slots_;
 };
 
@@ -285,8 +352,16 @@ void ExpectPredictedTraffic(const v1::JobSpec& given, uint64_t pull_window_bytes
     const WorkerTraffic& stages = predicted->pipeline[slot];
     const double sent = all.sent - tensor.sent - stages.sent;
     const double received = all.received - tensor.received - stages.received;
-    EXPECT_EQ(by_all_reduce ? counters.bytes_sent : counters.bytes_pushed, steps * sent);
-    EXPECT_EQ(by_all_reduce ? counters.bytes_received : counters.bytes_pulled, steps * received);
+    // Of frozen weights.
+    double once = 0;
+    for (const FrozenPart& part : GatheredOnce(calls, static_cast<int>(slot))) {
+      once += static_cast<double>(part.bytes);
+    }
+    if (calls.served()) once = static_cast<double>(observer.PulledOnce(static_cast<int>(slot)));
+    EXPECT_EQ(by_all_reduce ? counters.bytes_sent : counters.bytes_pushed,
+              steps * sent + (by_all_reduce ? once : 0));
+    EXPECT_EQ(by_all_reduce ? counters.bytes_received : counters.bytes_pulled,
+              steps * received + once);
     // Bytes between expert ranks depend on what routers choose.
     if (SizeAlong(kExpertAxes, job) == 1) {
       EXPECT_EQ(counters.tensor_bytes_sent, steps * tensor.sent);

@@ -37,7 +37,7 @@ enum Option {
   kRecompute,
   kOptions
 };
-constexpr int kChoices[kOptions] = {2, 4, 2, 3, 4, 2, 6, 4, 2, 2, 3, 2};
+constexpr int kChoices[kOptions] = {2, 5, 2, 3, 4, 2, 6, 4, 2, 2, 3, 2};
 constexpr int kMostChoices = 6;
 
 // Returns the job of one of the shapes with these choices.
@@ -141,6 +141,12 @@ TEST_P(RecordedStepsTest, RanksCallWhatIsPlanned) {
        {TensorShape::kGpt2, TensorShape::kLlama, TensorShape::kPerceptron, TensorShape::kExperts}) {
     shapes.push_back(PipelineJob(shape, folder_, /*blocks=*/4));
     shapes.back().mutable_stop()->set_steps(2);
+  }
+  shapes.push_back(PipelineJob(TensorShape::kLlama, folder_, /*blocks=*/4));
+  shapes.back().mutable_stop()->set_steps(2);
+  shapes.back().mutable_adapter()->set_rank(2);
+  for (const char* target : {"query", "value", "gate", "down"}) {
+    shapes.back().mutable_adapter()->add_targets(target);
   }
   const std::vector<v1::JobSpec> cover = CoverOfPairs(shapes);
   EXPECT_GT(cover.size(), 2 * kParts);

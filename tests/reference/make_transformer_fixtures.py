@@ -3,7 +3,7 @@
 
     python3 tests/reference/make_transformer_fixtures.py tests/reference/testdata
 
-Needs python3-torch (Debian's 1.13 made the files in the repository). The two models below are
+Needs python3-torch (Debian's 1.13 made the files in the repository). The models below are
 written from the equations alone, with PyTorch's autograd for the gradients, so that they share
 nothing with what they check. Each file (safetensors) has:
 
@@ -167,6 +167,42 @@ class Llama:
         return norm(x, "norm") @ w["head.weight"].t()
 
 
+class AdaptedLlama(Llama):
+    """The same with low-rank adapters of every layer: y = W x + alpha / rank B (A x)."""
+
+    rank, alpha = 3, 6.0
+
+    def layers_of(self, l):
+        """The fused matrix that each adapted layer has rows of, the first of them, and its shape."""
+        C, F = self.width, self.feed_forward
+        D = C // self.heads
+        Q, K = self.heads * D, self.kv_heads * D
+        return [("query", "qkv", 0, Q, C), ("key", "qkv", Q, K, C), ("value", "qkv", Q + K, K, C),
+                ("output", "proj", 0, C, C), ("gate", "up", 0, F, C), ("up", "up", F, F, C),
+                ("down", "down", 0, C, F)]
+
+    def weights(self, generator):
+        make = Weights(generator)
+        make.values.update(super().weights(generator))
+        for l in range(self.layers):
+            for name, _, _, rows, cols in self.layers_of(l):
+                make.matrix(f"block{l}.{name}.adapter.down", self.rank, cols)
+                make.matrix(f"block{l}.{name}.adapter.up", rows, self.rank)
+        return make.values
+
+    def logits(self, w, tokens):
+        merged = dict(w)
+        for l in range(self.layers):
+            added = {}
+            for name, fused, first, rows, _ in self.layers_of(l):
+                down = w[f"block{l}.{name}.adapter.down"]
+                up = w[f"block{l}.{name}.adapter.up"]
+                added.setdefault(fused, []).append(self.alpha / self.rank * up @ down)
+            for fused, parts in added.items():
+                merged[f"block{l}.{fused}.weight"] = w[f"block{l}.{fused}.weight"] + torch.cat(parts)
+        return super().logits(merged, tokens)
+
+
 def mean_loss(logits, labels):
     return F.cross_entropy(logits.reshape(-1, V), labels.reshape(-1).long(), ignore_index=-1)
 
@@ -210,6 +246,7 @@ def main():
     torch.set_num_threads(1)
     make(Gpt2(), 1, sys.argv[1] + "/gpt2.safetensors")
     make(Llama(), 2, sys.argv[1] + "/llama.safetensors")
+    make(AdaptedLlama(), 3, sys.argv[1] + "/adapted_llama.safetensors")
 
 
 if __name__ == "__main__":

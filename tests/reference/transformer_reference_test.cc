@@ -28,6 +28,7 @@ namespace {
 struct Case {
   std::string name;
   std::string spec;
+  std::string adapter;
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -36,7 +37,11 @@ const Case kCases[] = {
     {"gpt2", "layers: 2 width: 32 heads: 4 context: 16"},
     {"llama",
      "layers: 2 width: 32 heads: 4 kv_heads: 2 feed_forward: 64 context: 16 norm: RMS_NORM "
-     "positions: ROTARY activation: SWIGLU separate_head: true no_biases: true"}};
+     "positions: ROTARY activation: SWIGLU separate_head: true no_biases: true"},
+    {"adapted_llama",
+     "layers: 2 width: 32 heads: 4 kv_heads: 2 feed_forward: 64 context: 16 norm: RMS_NORM "
+     "positions: ROTARY activation: SWIGLU separate_head: true no_biases: true",
+     "rank: 3 alpha: 6 targets: ['query', 'key', 'value', 'output', 'gate', 'up', 'down']"}};
 
 std::vector<int32_t> Ints(const ExportedTensor& tensor) {
   std::vector<int32_t> values(tensor.bytes.size() / sizeof(int32_t));
@@ -62,6 +67,9 @@ class TransformerReferenceTest : public ::testing::TestWithParam<Case> {
     fixture_ = *std::move(fixture);
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
         absl::StrCat("transformer { ", GetParam().spec, " }"), &spec_));
+    v1::AdapterSpec adapter;
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(GetParam().adapter, &adapter));
+    adapter_ = ResolveAdapter(adapter);
     const std::vector<int64_t>& logits = fixture_.at("logits").shape;
     sequences_ = logits[0];
     length_ = logits[1];
@@ -75,7 +83,8 @@ class TransformerReferenceTest : public ::testing::TestWithParam<Case> {
                              {.context = length_,
                               .vocabulary = vocabulary_,
                               .classes = vocabulary_,
-                              .labels_per_example = length_});
+                              .labels_per_example = length_},
+                             {Mesh(), adapter_});
     ASSERT_TRUE(model.ok()) << model.status();
     model_ = *std::move(model);
     micro_batch_ = model_->NewMicroBatch();
@@ -183,6 +192,7 @@ class TransformerReferenceTest : public ::testing::TestWithParam<Case> {
   }
 
   v1::ModelSpec spec_;
+  AdapterShape adapter_;
   ExportedTensors fixture_;
   int64_t sequences_ = 0;
   int64_t length_ = 0;
@@ -199,7 +209,8 @@ class TransformerReferenceTest : public ::testing::TestWithParam<Case> {
 
 TEST_P(TransformerReferenceTest, Logits) {
   MakeModel(v1::ComputeSpec::F32);
-  const TransformerShape shape = ResolveTransformer(spec_.transformer(), vocabulary_).value();
+  TransformerShape shape = ResolveTransformer(spec_.transformer(), vocabulary_).value();
+  shape.adapter = adapter_;
   const auto decoder = TransformerDecoder::Create(shape, parameter_spans_).value();
   const std::vector<int32_t> tokens = Ints(fixture_.at("tokens"));
   const std::vector<float> expected = fixture_.at("logits").Floats();

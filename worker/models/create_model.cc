@@ -33,12 +33,12 @@ absl::Status CheckPlainCompute(const v1::ComputeSpec& compute) {
 absl::StatusOr<std::unique_ptr<const Model>> CreateModel(const v1::ModelSpec& spec,
                                                          const v1::ComputeSpec& compute,
                                                          const DatasetInfo& data,
-                                                         const Mesh& mesh) {
+                                                         const ModelOptions& options) {
   if (spec.has_transformer()) {
-    return CreateTransformer(spec.transformer(), compute, data, mesh);
+    return CreateTransformer(spec.transformer(), compute, data, options.mesh, options.adapter);
   }
   MUSTER_RETURN_IF_ERROR(CheckPlainCompute(compute));
-  if (const int ranks = mesh.size(kLayerAxes); ranks > 1 && !spec.has_mlp()) {
+  if (const int ranks = options.mesh.size(kLayerAxes); ranks > 1 && !spec.has_mlp()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "parallelism.tensor is ", ranks,
         "; only transformers and perceptrons can be divided among tensor ranks: leave it out."));

@@ -40,6 +40,12 @@ class LocalTrainer {
   // Does the same as a further micro-batch of a step: adds to gradients.
   absl::Status RunAgain() { return RunUnits({.gradients = Accumulation::kAdd}); }
 
+  // Makes passes leave no gradient of a tensor, of which gradients() is then empty.
+  void Freeze(size_t tensor) {
+    gradient_spans_[tensor] = {};
+    gradients_[tensor].clear();
+  }
+
   MicroBatch& micro_batch() { return *micro_batch_; }
   double mean_loss() const { return micro_batch_->loss_sum / micro_batch_->loss_weight; }
   std::vector<std::vector<float>>& parameters() { return parameters_; }

@@ -7,6 +7,7 @@
 #include "common/base/model_limits.h"
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
+#include "common/job/adapter_targets.h"
 #include "common/job/attention_validator.h"
 #include "common/job/expert_validator.h"
 #include "common/job/head_width.h"
@@ -181,6 +182,13 @@ absl::StatusOr<TransformerShape> ResolveTransformer(const v1::TransformerSpec& s
     shape.experts = ResolveExperts(spec.moe(), shape.feed_forward);
   }
   return shape;
+}
+
+AdapterShape ResolveAdapter(const v1::AdapterSpec& spec) {
+  return {.rank = spec.rank(),
+          .scale = AdapterScale(spec),
+          .dropout = spec.dropout(),
+          .targets = TargetsOf(spec)};
 }
 
 }  // namespace muster

@@ -9,6 +9,7 @@
 namespace muster {
 
 namespace v1 {
+class AdapterSpec;
 class TransformerSpec;
 }  // namespace v1
 
@@ -17,6 +18,10 @@ class TransformerSpec;
 // and what would be right.
 absl::StatusOr<TransformerShape> ResolveTransformer(const v1::TransformerSpec& spec,
                                                     int64_t data_vocabulary);
+
+// The adapters that a specification stands for; none for an empty one. REQUIRES: a valid
+// specification (ValidateParameterGroups).
+AdapterShape ResolveAdapter(const v1::AdapterSpec& spec);
 
 }  // namespace muster
 

@@ -312,13 +312,15 @@ std::unique_ptr<const Model> MakeTransformer(const TransformerShape& shape, cons
 absl::StatusOr<std::unique_ptr<const Model>> CreateTransformer(const v1::TransformerSpec& spec,
                                                                const v1::ComputeSpec& compute,
                                                                const DatasetInfo& data,
-                                                               const Mesh& mesh) {
+                                                               const Mesh& mesh,
+                                                               const AdapterShape& adapter) {
   if (data.vocabulary == 0 || data.labels_per_example <= 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("model.transformer reads sequences of tokens, but the data have ",
                      DescribeData(data), "; use data.sequences, or another model."));
   }
-  MUSTER_ASSIGN_OR_RETURN(const TransformerShape shape, ResolveTransformer(spec, data.vocabulary));
+  MUSTER_ASSIGN_OR_RETURN(TransformerShape shape, ResolveTransformer(spec, data.vocabulary));
+  shape.adapter = adapter;
   if (data.context > shape.context) {
     return absl::InvalidArgumentError(absl::StrCat(
         "model.transformer.context is ", shape.context, ", but the data was opened with ",

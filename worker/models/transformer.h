@@ -26,7 +26,8 @@ class TransformerSpec;
 absl::StatusOr<std::unique_ptr<const Model>> CreateTransformer(const v1::TransformerSpec& spec,
                                                                const v1::ComputeSpec& compute,
                                                                const DatasetInfo& data,
-                                                               const Mesh& mesh);
+                                                               const Mesh& mesh,
+                                                               const AdapterShape& adapter);
 
 // Returns the same of a shape, computed in `type` (f32, bf16 or f16) by `backend`, which is made
 // for them. Where the mesh has several tensor ranks, the parameters and gradients of its passes are

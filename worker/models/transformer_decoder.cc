@@ -88,6 +88,10 @@ const float* TransformerDecoder::Get(int tensor) const {
 }
 
 BlockWeights TransformerDecoder::WeightsOf(const BlockTensors& block) const {
+  std::array<AdapterWeights, kAdapterTargets> adapters;
+  for (int target = 0; target < kAdapterTargets; ++target) {
+    adapters[target] = {Get(block.adapters[target].down), Get(block.adapters[target].up)};
+  }
   return {.norm1 = {Get(block.norm1.weight), Get(block.norm1.bias)},
           .qkv = {Get(block.qkv.weight), Get(block.qkv.bias)},
           .query_key = {Get(block.query_norm), Get(block.key_norm)},
@@ -99,7 +103,8 @@ BlockWeights TransformerDecoder::WeightsOf(const BlockTensors& block) const {
                       .router_bias = Get(block.router_bias),
                       .up = Get(block.expert_up),
                       .down = Get(block.expert_down),
-                      .shared_gate = Get(block.shared_gate)}};
+                      .shared_gate = Get(block.shared_gate)},
+          .adapters = adapters};
 }
 
 const float* TransformerDecoder::TakeIn(absl::Span<const int32_t> tokens) {

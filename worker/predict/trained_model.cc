@@ -12,6 +12,7 @@
 #include "proto/job.pb.h"
 #include "worker/models/checks.h"
 #include "worker/models/create_model.h"
+#include "worker/models/resolve_transformer.h"
 
 namespace muster {
 
@@ -38,8 +39,9 @@ TrainedModel::TrainedModel(std::unique_ptr<const Model> model)
 absl::StatusOr<std::unique_ptr<TrainedModel>> TrainedModel::Create(const v1::JobSpec& spec,
                                                                    const SafetensorsFile& weights,
                                                                    const DatasetInfo& data) {
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<const Model> model,
-                          CreateModel(spec.model(), spec.compute(), data));
+  MUSTER_ASSIGN_OR_RETURN(
+      std::unique_ptr<const Model> model,
+      CreateModel(spec.model(), spec.compute(), data, {Mesh(), ResolveAdapter(spec.adapter())}));
   auto trained = absl::WrapUnique(new TrainedModel(std::move(model)));
   MUSTER_RETURN_IF_ERROR(trained->ReadTensors(weights, data));
   for (const SparseTableSpec& table : trained->model_->description().sparse_tables) {

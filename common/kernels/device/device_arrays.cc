@@ -55,6 +55,22 @@ struct AddOp {
   }
 };
 
+struct ScaleOp {
+  static constexpr const char* kName = "scale";
+
+  float factor;
+  float* x;
+
+  template <int N>
+  MUSTER_DEVICE void Do(int64_t i) const {
+    float values[N];
+    LoadFloats<N>(x + i, values);
+#pragma unroll
+    for (int j = 0; j < N; ++j) values[j] *= factor;
+    StoreFloats<N>(values, x + i);
+  }
+};
+
 // Sum over a block in f64, in one order, on every thread.
 template <int kThreads>
 MUSTER_DEVICE double BlockSumDouble(double* shared, double x) {
@@ -163,6 +179,10 @@ void DeviceConvertRows(DeviceStream& stream, const StridedRows& rows, DType from
 
 void DeviceAdd(DeviceStream& stream, int64_t n, const float* x, float* y) {
   ForElements(stream, n, IsAligned16(x) && IsAligned16(y), AddOp{x, y});
+}
+
+void DeviceScale(DeviceStream& stream, int64_t n, float factor, float* x) {
+  ForElements(stream, n, IsAligned16(x), ScaleOp{factor, x});
 }
 
 void DeviceSumOfSquares(DeviceStream& stream, int64_t n, const float* x, Accumulation accumulation,

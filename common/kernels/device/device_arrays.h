@@ -29,6 +29,9 @@ void DeviceConvertRows(DeviceStream& stream, const StridedRows& rows, DType from
 // y += x for i < n, in f32.
 void DeviceAdd(DeviceStream& stream, int64_t n, const float* x, float* y);
 
+// x *= factor for i < n, in f32.
+void DeviceScale(DeviceStream& stream, int64_t n, float factor, float* x);
+
 // *sum = (kAdd: *sum, kWrite: 0) + sum of x[i]² in f64, runs of 65,536 elements each by itself,
 // then the runs in order. Not finite exactly if an element is not, so it is the check for overflow
 // too. `scratch` has DeviceSquaresScratch(n) doubles.

@@ -30,7 +30,7 @@ void HeadNormBackward(const HeadNormShape& shape, const T* kept, const float* ga
                 [&](int64_t begin, int64_t end, float* partial) {
                   kernels.head_norm_backward(shape, kept, gain, begin, end, dx, partial);
                 });
-  AddBias(1, shape.width, sums.data(), gain_gradient);
+  if (gain_gradient != nullptr) AddBias(1, shape.width, sums.data(), gain_gradient);
 }
 
 template void HeadNorm(const HeadNormShape&, const float*, float*, float*);

@@ -29,7 +29,7 @@ void NormBackward(const NormShape& shape, const NormBackwardInputs<T>& in,
     kernels.norm_backward(shape, in, gradients, begin, end, partial,
                           gradients.bias != nullptr ? partial + C : nullptr);
   });
-  AddBias(1, C, sums.data(), gradients.gain);
+  if (gradients.gain != nullptr) AddBias(1, C, sums.data(), gradients.gain);
   if (gradients.bias != nullptr) AddBias(1, C, sums.data() + C, gradients.bias);
 }
 

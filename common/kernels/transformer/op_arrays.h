@@ -60,7 +60,7 @@ struct EmbeddingTokens {
 
 struct EmbeddingGradients {
   // The operation adds to both.
-  float* table = nullptr;      // [V, C]
+  float* table = nullptr;      // [V, C]; null, on processors alone: not made
   float* positions = nullptr;  // [T, C]; null: none
 };
 
@@ -97,7 +97,7 @@ struct OpNormGradients {
   float* dx = nullptr;      // [N, C]; may be dsum
   void* dbranch = nullptr;  // T [N, C], dx rounded and dropped as forward did; null; may be dout
   // The operation adds to these.
-  float* gain = nullptr;  // [C]
+  float* gain = nullptr;  // [C]; null, on processors alone: not made
   float* bias = nullptr;  // [C]; null: none
 };
 
@@ -111,8 +111,9 @@ struct HeadNormArrays {
 struct HeadNormGradientArrays {
   const void* kept = nullptr;  // T, forward's
   const float* gain = nullptr;
-  void* dx = nullptr;              // T, the gradient of what forward left in x
-  float* gain_gradient = nullptr;  // [width]; the operation adds to it
+  void* dx = nullptr;  // T, the gradient of what forward left in x
+  // [width]; the operation adds to it. Null, on processors alone: not made.
+  float* gain_gradient = nullptr;
 };
 
 // A linear layer with weights [out, in].
@@ -140,7 +141,7 @@ struct LinearGradientArrays {
   const void* dy = nullptr;  // T [N, out]
   const void* x = nullptr;   // T [N, in]
   Accumulation accumulation = Accumulation::kAdd;
-  float* weight = nullptr;  // [out, in]
+  float* weight = nullptr;  // [out, in]; null, on processors alone: not made
   float* bias = nullptr;    // [out]; null: none
 };
 

@@ -47,7 +47,8 @@ void TokenEmbeddingBackward(const TokenEmbeddingShape& shape, const int32_t* tok
     for (int64_t r = 0; r < shape.rows; ++r) {
       const float* row = dout + r * C + begin;
       const int64_t at = RowOf(shape, tokens[r]);
-      if (at >= 0) kernels.add(end - begin, row, table_gradient + at * C + begin);
+      if (at >= 0 && table_gradient != nullptr)
+        kernels.add(end - begin, row, table_gradient + at * C + begin);
       if (position_gradient == nullptr) continue;
       kernels.add(end - begin, row, position_gradient + shape.PositionOf(r) * C + begin);
     }

@@ -105,9 +105,12 @@ RankCalls::RankCalls(const JobCalls& job, int rank, std::vector<TensorSpec> tens
       complete_(CompleteUnits(tensors_)),
       shared_(SharedSums(tensors_, DividesTokens(job.spec()))),
       holding_(HoldingOfStage(job.served() ? 0 : ZeroStage(job.spec()))),
-      shards_(layout_, job.served() ? Holders() : Holders(job.mesh())) {
+      shards_(layout_, job.served() ? Holders() : Holders(job.mesh())),
+      trained_slice_elements_(
+          job.served() ? 0 : ShardLayout(layout_.Trained(), shards_.holders()).slice_elements()) {
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    if (tensors_[i].stages > 1 && tensors_[i].elements() > 0) tied_.push_back(static_cast<int>(i));
+    if (tensors_[i].stages == 1 || tensors_[i].elements() == 0 || tensors_[i].frozen) continue;
+    tied_.push_back(static_cast<int>(i));
   }
 }
 
@@ -121,7 +124,7 @@ absl::Status RankCalls::PlanBuckets() {
   }
   const BucketPlanOptions options = BucketPlanOptionsOf(update);
   if (!job_.on_device()) {
-    buckets_ = MakeBucketPlan(layout_, tensors_, options);
+    buckets_ = MakeBucketPlan(layout_.Trained(), tensors_, options);
     return absl::OkStatus();
   }
   const std::vector<TensorSpec> padded = PaddedTensors(tensors_);
@@ -137,6 +140,8 @@ absl::Status RankCalls::TakeServedBlocks() {
   pulled_bytes_.resize(units_);
   pushed_elements_.resize(units_);
   for (const DenseLayout::Block& block : layout_.blocks()) {
+    // Frozen parameters that stay are there when a step begins.
+    if (block.frozen && !HoldsUnitsInFlight(job_.spec())) continue;
     const bool as_wire = job_.on_device() || wire_ != DType::kF32;
     const uint64_t bytes =
         block.elements() * SizeOf(as_wire ? wire_ : types[block.pieces[0].tensor]);
@@ -144,7 +149,7 @@ absl::Status RankCalls::TakeServedBlocks() {
     pulled_bytes_[block.unit] += bytes;
     // Elements that are pushed as f32 count as more of the wire's type.
     const DType pushed = block.sign_rate > 0 ? DType::kF32 : wire_;
-    if (block.repeated) continue;
+    if (block.repeated || block.frozen) continue;
     pushed_elements_[block.unit] += block.elements() * SizeOf(pushed) / SizeOf(wire_);
   }
   if (HoldsUnitsInFlight(job_.spec())) {
@@ -283,7 +288,7 @@ class StepRecorder {
     bool continues = false;
     for (const int index : rank_.shards_.unit_parts(unit)) {
       const ShardLayout::Part& part = rank_.shards_.parts()[index];
-      if (part.slices == 1) continue;
+      if (part.slices == 1 || (part.frozen && !in_flight())) continue;
       const Axes among = part.experts ? kExpertShardAxes : kShardAxes;
       Call({.name = "gather",
             .index = unit,
@@ -382,7 +387,7 @@ class StepRecorder {
                  bool& continues) {
     for (const int part : rank_.shards_.unit_parts(unit)) {
       const Axes among = rank_.shards_.parts()[part].experts ? groups.experts : groups.others;
-      if (size(among) == 1) continue;
+      if (size(among) == 1 || rank_.shards_.parts()[part].frozen) continue;
       Call({.name = name,
             .index = index,
             .continues = std::exchange(continues, true),
@@ -436,7 +441,7 @@ class StepRecorder {
               .among = kShardAxes,
               .ranks = size(kShardAxes),
               .kind = kind,
-              .count = rank_.shards_.slice_elements()});
+              .count = rank_.trained_slice_elements_});
       }
     }
     Agree();

@@ -131,6 +131,8 @@ class RankCalls {
   const std::vector<std::vector<SharedSum>> shared_;
   const StageHolding holding_;
   const ShardLayout shards_;
+  // The elements of a slice space that are trained.
+  const uint64_t trained_slice_elements_;
   // Weights have these places; weights pulled in flight, too.
   absl::optional<UnitPlaces> places_;
   std::vector<GradientBucket> buckets_;

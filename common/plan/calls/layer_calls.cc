@@ -1,6 +1,9 @@
 #include "common/plan/calls/layer_calls.h"
 
+#include <array>
+
 #include "common/base/round_up.h"
+#include "common/job/adapter_targets.h"
 #include "common/mesh/job_mesh.h"
 #include "common/plan/passes/transformer_memory_plan.h"
 #include "common/plan/ranks/rank_size.h"
@@ -203,9 +206,17 @@ void LayerCalls::AddBlockBackward(bool experts, bool split) {
   for (int half = experts ? 1 : 0; half < 2; ++half) {
     GatherTokens("gradients");
     if (half == 1) Exchange(/*backward=*/true);
-    if (!split) GatherTokens("rows");
+    if (!split || HasAdapters(half)) GatherTokens("rows");
     SumTokens(type_);
   }
+}
+
+bool LayerCalls::HasAdapters(int half) const {
+  if (!spec_.has_adapter()) return false;
+  const std::array<bool, kAdapterTargets> targets = TargetsOf(spec_.adapter());
+  const auto has = [&targets](AdapterTarget target) { return targets[static_cast<int>(target)]; };
+  if (half == 0) return has(AdapterTarget::kGate) || has(AdapterTarget::kUp);
+  return has(AdapterTarget::kQuery) || has(AdapterTarget::kKey) || has(AdapterTarget::kValue);
 }
 
 uint64_t LayerCalls::tokens() const { return examples_ * transformer_.T / size(kContext); }

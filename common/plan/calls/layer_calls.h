@@ -48,6 +48,9 @@ class LayerCalls {
   // its own.
   void AddBlockForward(bool experts);
   void AddBlockBackward(bool experts, bool split);
+  // Returns whether the first product of a block's feed-forward (0) or attention (1) has adapters,
+  // whose gradients are made at once.
+  bool HasAdapters(int half) const;
   void SumChoices();
   // Sums counts of choices over the ranks of a data rank, and some or none over data ranks.
   void AddChoiceCalls(uint64_t numbers, uint64_t of_data_ranks);

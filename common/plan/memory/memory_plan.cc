@@ -99,6 +99,7 @@ class Planner {
                                                      : MostActivationStashes(stages.shape, stage)),
         model_(SizeOfRank(spec, whole_, stages.division, stage)),
         P_(model_.dense()),
+        trained_(model_.trained()),
         W_(SizeAlong(kGradientAxes, spec)),
         trains_(!spec.stop().evaluate_only()),
         examples_(trains_ ? LargestMicroBatch(spec) : 0),
@@ -176,8 +177,10 @@ class Planner {
                     return model_.tensors[i].tied_to.empty() ? SizeOf(held_as_[i]) : 0;
                   })));
     // By all-reduce a device's never leave it.
-    if (trains_ && (!all_reduce_ || !on_device_)) AddModelState("gradients", sizeof(float) * P_);
-    if (all_reduce_) AddOptimizerState("optimizer state", P_);
+    if (trains_ && (!all_reduce_ || !on_device_)) {
+      AddModelState("gradients", sizeof(float) * trained_);
+    }
+    if (all_reduce_) AddOptimizerState("optimizer state", trained_);
     const uint64_t copies = on_device_ ? 0 : SumOf(CopiedBytes());
     if (copies > 0) AddModelState("16-bit weights", copies);
   }
@@ -221,10 +224,11 @@ class Planner {
     const uint32_t replicas = SizeAlong(kCopyAxes, spec_);
     const auto memory = Sharded(shards);
     if (!memory.ok()) return false;
+    held_elements_ = memory->held_elements;
     slice_elements_ = memory->stepped_elements;
     if (on_device_) {
       // While a checkpoint is written, and between groups.
-      AddModelState("slice of parameters", sizeof(float) * memory->stepped_elements);
+      AddModelState("slice of parameters", sizeof(float) * memory->held_elements);
       AddModelState("slice of optimizer state",
                     sizeof(float) * memory->stepped_elements * dense_state_floats_);
       return true;
@@ -251,7 +255,8 @@ class Planner {
     // Weights, sums and optimizer state. With worker daemons of one size each rank keeps one copy.
     if (spec_.parallelism().zero().redundancy() > 0) {
       AddWorker("copy of another worker's slice",
-                sizeof(float) * memory->stepped_elements * (2 + dense_state_floats_));
+                sizeof(float) *
+                    (memory->held_elements + memory->stepped_elements * (1 + dense_state_floats_)));
     }
     plan_.worker.push_back({.name = "others' memory, if on one machine",
                             .bytes = (shards - 1) * memory->shared_in_group +
@@ -263,8 +268,9 @@ class Planner {
   // Adds what a rank needs beyond its steps' peak while it divides the parameters anew: its former
   // slice, copy and rows are there beside the new ones, and little else: its program and groups.
   void AddNewSlices(uint64_t program) {
-    const uint64_t slice = sizeof(float) * slice_elements_;
-    const uint64_t state = slice * dense_state_floats_;
+    const uint64_t slice = sizeof(float) * held_elements_;
+    const uint64_t sums = sizeof(float) * slice_elements_;
+    const uint64_t state = sums * dense_state_floats_;
     const uint64_t in_memory = slice + (OffloadsOptimizerState(spec_) ? 0 : state);
     const bool copies = spec_.parallelism().zero().redundancy() > 0;
     uint64_t rows = 0;
@@ -274,8 +280,8 @@ class Planner {
     // What one call moves: a part of a former shard, or rows, which are sent and received.
     const uint64_t moved = std::max(std::min<uint64_t>(kReshardingCallBytes, slice + state),
                                     std::min<uint64_t>(2 * kReshardingCallBytes, 2 * rows));
-    const uint64_t bytes =
-        program + data_.bytes + 2 * in_memory + (copies ? 2 * slice + state : 0) + 2 * rows + moved;
+    const uint64_t bytes = program + data_.bytes + 2 * in_memory +
+                           (copies ? slice + sums + state : 0) + 2 * rows + moved;
     const uint64_t in_steps = plan_.worker_own_bytes();
     AddWorker("new slice while the workers change", bytes > in_steps ? bytes - in_steps : 0);
   }
@@ -298,9 +304,9 @@ class Planner {
     const bool half = IsHalf(spec_.update().wire());
     if (all_reduce_) {
       if (W_ == 1 || on_device_ || !trains_) return;
-      if (half) AddWorker("gradients on the wire", 2 * P_);
+      if (half) AddWorker("gradients on the wire", 2 * trained_);
       plan_.worker.push_back({.name = "others' gradients, if on one machine",
-                              .bytes = (W_ - 1) * (sizeof(float) + (half ? 2 : 0)) * P_,
+                              .bytes = (W_ - 1) * (sizeof(float) + (half ? 2 : 0)) * trained_,
                               .mapped = true});
       return;
     }
@@ -315,14 +321,15 @@ class Planner {
     }
     if (!half || !trains_) return;
     // What was rounded away, two steps' pushes, and the first once more while a cut is sent.
-    AddWorker("what pushes carry over", 2 * (sizeof(float) + 2) * P_);
+    AddWorker("what pushes carry over", 2 * (sizeof(float) + 2) * trained_);
   }
 
   // By unit, as they travel: gradients, and parameters that do not come where they belong.
   std::vector<uint64_t> PushedBytes() const {
     const uint64_t element = IsHalf(spec_.update().wire()) ? 2 : sizeof(float);
     return UnitBytes(model_, [this, element](size_t i) {
-      return model_.tensors[i].tied_to.empty() ? element : 0;
+      const TensorSpec& tensor = model_.tensors[i];
+      return tensor.tied_to.empty() && !tensor.frozen ? element : 0;
     });
   }
   std::vector<uint64_t> PulledBytes() const {
@@ -344,7 +351,7 @@ class Planner {
   uint64_t TiedMessageBytes() const {
     uint64_t bytes = 0;
     for (const TensorSpec& tensor : model_.tensors) {
-      if (tensor.stages == 1 || !tensor.first_stage) continue;
+      if (tensor.stages == 1 || !tensor.first_stage || tensor.frozen) continue;
       bytes = std::max(bytes,
                        sizeof(float) * std::min<uint64_t>(kTiedMessageElements, tensor.elements()));
     }
@@ -482,8 +489,8 @@ class Planner {
     const auto add = [this](const char* name, uint64_t bytes) {
       plan_.servers.push_back({.name = name, .bytes = bytes});
     };
-    const uint64_t whole = sizeof(float) * whole_.dense();
-    add("parameters", whole);
+    add("parameters", sizeof(float) * whole_.dense());
+    const uint64_t whole = sizeof(float) * whole_.trained();
     add("optimizer state", whole * dense_state_floats_);
     add("sums of the open clock", whole);
     // An only worker's gradients are the sums, as they came.
@@ -517,6 +524,8 @@ class Planner {
   const uint64_t activation_stashes_;
   const ModelSize model_;
   const uint64_t P_;
+  // Of P, those that are not frozen.
+  const uint64_t trained_;
   // Data ranks.
   const uint64_t W_;
   // Where nothing is trained, what only training writes to is never there: gradients, activations
@@ -536,7 +545,8 @@ class Planner {
   const std::vector<DType> held_as_;
   const uint64_t dense_state_floats_;
   MemoryPlan plan_;
-  // Under a ZeRO stage, the elements of a rank's slice.
+  // Under a ZeRO stage, the elements of a rank's slice, and those of them that are trained.
+  uint64_t held_elements_ = 0;
   uint64_t slice_elements_ = 0;
 };
 

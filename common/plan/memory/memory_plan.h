@@ -24,7 +24,8 @@ struct WorkerProcessors {
 
 // What a job takes of each of its workers and of its servers together. Pure arithmetic over the
 // specification and what is known of the data and of processors; nothing is allocated or read. With
-// P dense parameters, s floats of optimizer state for each, and W data ranks:
+// P dense parameters, s floats of optimizer state for each, and W data ranks (of frozen parameters
+// there are the parameters alone: everything else is of those that are trained):
 //
 //   worker   parameters            4 P
 //            gradients             4 P                but by all-reduce where devices compute

@@ -106,6 +106,7 @@ ActivationRequest ActivationRequestOf(const TransformerSize& size, uint64_t sequ
           .P = size.P,
           .normed = size.normed,
           .experts = size.experts,
+          .adapter_rank = size.adapter_rank,
           .count_runs = size.experts.Runs(sequences),
           .choice_counts = ChoiceCountsOf(size, sequences),
           .type = ActivationType(compute),

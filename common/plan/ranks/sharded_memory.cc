@@ -23,9 +23,11 @@ absl::StatusOr<ShardedMemory> PlanShardedMemory(absl::Span<const TensorSpec> ten
       layout, Holders(static_cast<int>(sharding.shards), static_cast<int>(sharding.expert_ranks)));
   const UnitPlaces weights(shards, tensors, *holding.weights, UnitPlaces::Content::kWeights,
                            sharding.kept_bytes);
-  const UnitPlaces gradients(shards, tensors, *holding.gradients, UnitPlaces::Content::kGradients);
+  const ShardLayout trained(layout.Trained(), shards.holders());
+  const UnitPlaces gradients(trained, tensors, *holding.gradients, UnitPlaces::Content::kGradients);
   ShardedMemory memory;
-  memory.stepped_elements = shards.slice_elements();
+  memory.held_elements = shards.slice_elements();
+  memory.stepped_elements = trained.slice_elements();
   memory.gathered_weights = weights.bytes();
   memory.gradients = gradients.bytes();
   for (const ShardLayout::Part& part : shards.parts()) {
@@ -35,12 +37,12 @@ absl::StatusOr<ShardedMemory> PlanShardedMemory(absl::Span<const TensorSpec> ten
     if (!stepped_in_place) memory.weight_slices += sizeof(float) * part.slice;
   }
   // If ranks hold whole gradients, sums lie among them.
-  if (sums_apart) memory.gradient_sums = sizeof(float) * shards.slice_elements();
+  if (sums_apart) memory.gradient_sums = sizeof(float) * trained.slice_elements();
   const uint64_t group_wire = sharding.half_wire ? memory.gradients / 2 : 0;
   memory.shared_in_group = memory.gathered_weights + memory.gradients + group_wire;
   memory.wire = group_wire;
   if (sharding.replicas > 1) {
-    const uint64_t replica_wire = sharding.half_wire ? kHalf * shards.slice_elements() : 0;
+    const uint64_t replica_wire = sharding.half_wire ? kHalf * trained.slice_elements() : 0;
     memory.shared_with_replica = memory.gradient_sums + replica_wire;
     memory.wire += replica_wire;
   }
@@ -51,10 +53,12 @@ absl::StatusOr<InFlightMemory> PlanUnitsInFlight(absl::Span<const TensorSpec> te
                                                  absl::Span<const DType> held_as) {
   MUSTER_ASSIGN_OR_RETURN(const DenseLayout layout, LayoutOfLargeBlocks(tensors));
   const ShardLayout one(layout, 1);
+  const ShardLayout trained(layout.Trained(), 1);
   constexpr auto kInFlight = UnitPlaces::Holding::kInFlight;
   return InFlightMemory{
       .weights = UnitPlaces(one, tensors, kInFlight, RoomFor(layout, held_as)).bytes(),
-      .gradients = UnitPlaces(one, tensors, kInFlight, UnitPlaces::Content::kGradients).bytes()};
+      .gradients =
+          UnitPlaces(trained, tensors, kInFlight, UnitPlaces::Content::kGradients).bytes()};
 }
 
 }  // namespace muster

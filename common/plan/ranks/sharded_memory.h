@@ -38,7 +38,8 @@ struct ShardedMemory {
   uint64_t gradient_sums = 0;
   // Copies of gradients and sums in the type in which they travel.
   uint64_t wire = 0;
-  // The number of parameters that the rank steps.
+  // The numbers of parameters that the rank holds, and that it steps: those that are not frozen.
+  uint64_t held_elements = 0;
   uint64_t stepped_elements = 0;
   // Bytes that each other rank of the shard group, and each other replica, shares with this rank if
   // both are on one machine.

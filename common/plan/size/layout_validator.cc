@@ -14,6 +14,7 @@
 #include "common/mesh/job_mesh.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/local_tensors.h"
+#include "common/partition/parameter_groups.h"
 #include "common/partition/schema.h"
 #include "common/partition/served_layout.h"
 #include "proto/job.pb.h"
@@ -82,6 +83,8 @@ uint64_t MostBlocks(const v1::JobSpec& spec, const ModelSize& model,
 }  // namespace
 
 absl::Status ValidateLayout(const v1::JobSpec& spec, const ModelSize& model) {
+  std::vector<TensorSpec> tensors = model.tensors;
+  MUSTER_RETURN_IF_ERROR(SetParameterGroups(spec, absl::MakeSpan(tensors)));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> first_shares, FirstShares(spec, model));
   MUSTER_RETURN_IF_ERROR(ValidateServedRanks(spec, model));
   if (model.dense() > kMostElements) {

@@ -1,13 +1,16 @@
 #include "common/plan/size/model_size.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/model_limits.h"
 #include "common/base/round_up.h"
+#include "common/job/adapter_targets.h"
 #include "common/job/head_width.h"
+#include "common/partition/parameter_groups.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -123,8 +126,42 @@ void AddExperts(const std::string& name, uint32_t unit, const TransformerSize& s
   if (experts.shared_gate) AddLinear(name + ".shared_gate", unit, {1, size.C, false}, model);
 }
 
-void AddTransformer(const v1::TransformerSpec& spec, const TransformerSize& size,
-                    ModelSize& model) {
+// The adapters of a block.
+void AddAdapters(const std::string& block, uint32_t unit, const v1::AdapterSpec& spec,
+                 const TransformerSize& size, ModelSize& model) {
+  const Placement::Section queries = {Extent(size.A), Extent(size.heads)};
+  const Placement::Section keys = {Extent(size.kv_heads * size.head_dim()), Extent(size.kv_heads)};
+  const Placement::Section hidden = Each(size.F);
+  const std::array<bool, kAdapterTargets> targets = TargetsOf(spec);
+  const auto name_of = [&](AdapterTarget target) {
+    return absl::StrCat(block, ".", kAdapterTargetNames[static_cast<int>(target)], ".adapter");
+  };
+  const auto whole = [](uint64_t rows) { return Divided(0, {{Extent(rows), 1}}); };
+  const uint64_t rank = size.adapter_rank;
+  // Adapters of layers whose outputs ranks divide, and of those whose inputs they divide.
+  const auto by_outputs = [&](AdapterTarget target, const Placement::Section& outputs) {
+    if (!targets[static_cast<int>(target)]) return;
+    const std::string name = name_of(target);
+    AddMatrix(name + ".down", unit, rank, size.C, whole(rank), model);
+    AddMatrix(name + ".up", unit, outputs.extent, rank, Divided(0, {outputs}), model);
+  };
+  const auto by_inputs = [&](AdapterTarget target, const Placement::Section& inputs) {
+    if (!targets[static_cast<int>(target)]) return;
+    const std::string name = name_of(target);
+    AddMatrix(name + ".down", unit, rank, inputs.extent, Divided(1, {inputs}), model);
+    AddMatrix(name + ".up", unit, size.C, rank, whole(size.C), model);
+  };
+  by_outputs(AdapterTarget::kQuery, queries);
+  by_outputs(AdapterTarget::kKey, keys);
+  by_outputs(AdapterTarget::kValue, keys);
+  by_inputs(AdapterTarget::kOutput, queries);
+  by_outputs(AdapterTarget::kGate, hidden);
+  by_outputs(AdapterTarget::kUp, hidden);
+  by_inputs(AdapterTarget::kDown, hidden);
+}
+
+void AddTransformer(const v1::TransformerSpec& spec, const v1::AdapterSpec& adapter,
+                    const TransformerSize& size, ModelSize& model) {
   const bool biases = !spec.no_biases();
   const bool norm_biases = biases && spec.norm() != v1::TransformerSpec::RMS_NORM;
   const bool gated = size.U > size.F;
@@ -158,11 +195,12 @@ void AddTransformer(const v1::TransformerSpec& spec, const TransformerSize& size
     add_norm(name + ".norm2", unit);
     if (size.experts.IsExpertBlock(l)) {
       AddExperts(name, unit, size, BiasRateOf(spec.moe()), model);
-      continue;
+    } else {
+      std::vector<Placement::Section> up(gated ? 2 : 1, Each(size.F));
+      AddLinear(name + ".up", unit, ByOutputs(std::move(up), size.C, biases), model);
+      AddLinear(name + ".down", unit, ByInputs(size.C, Each(size.F), biases), model);
     }
-    std::vector<Placement::Section> up(gated ? 2 : 1, Each(size.F));
-    AddLinear(name + ".up", unit, ByOutputs(std::move(up), size.C, biases), model);
-    AddLinear(name + ".down", unit, ByInputs(size.C, Each(size.F), biases), model);
+    if (size.adapter_rank > 0) AddAdapters(name, unit, adapter, size, model);
   }
   const auto unit = static_cast<uint32_t>(1 + size.layers);
   add_norm("norm", unit);
@@ -280,6 +318,14 @@ uint64_t ModelSize::dense() const {
   return elements;
 }
 
+uint64_t ModelSize::trained() const {
+  uint64_t elements = 0;
+  for (const TensorSpec& tensor : tensors) {
+    if (tensor.tied_to.empty() && !tensor.frozen) elements += tensor.elements();
+  }
+  return elements;
+}
+
 ModelSize SizeOfModel(const v1::JobSpec& spec, const DataSize& data) {
   ModelSize model;
   switch (spec.model().model_case()) {
@@ -303,15 +349,19 @@ ModelSize SizeOfModel(const v1::JobSpec& spec, const DataSize& data) {
     case v1::ModelSpec::kDeepFm:
       AddDeepFm(spec.model().deep_fm(), data, model);
       break;
-    case v1::ModelSpec::kTransformer:
-      AddTransformer(spec.model().transformer(),
-                     SizeOfTransformer(spec.model().transformer(), data), model);
+    case v1::ModelSpec::kTransformer: {
+      TransformerSize size = SizeOfTransformer(spec.model().transformer(), data);
+      size.adapter_rank = spec.adapter().rank();
+      AddTransformer(spec.model().transformer(), spec.adapter(), size, model);
       break;
+    }
     case v1::ModelSpec::kProgram:
     case v1::ModelSpec::MODEL_NOT_SET:
       break;
   }
   if (model.transformer.has_value()) SetComputeTypes(spec.compute(), model);
+  // ValidateLayout tells of errors.
+  SetParameterGroups(spec, absl::MakeSpan(model.tensors)).IgnoreError();
   const int units = model.tensors.empty() ? 1 : static_cast<int>(model.tensors.back().unit) + 1;
   model.chunks = {{0, units}};
   return model;

@@ -55,6 +55,8 @@ struct TransformerSize {
   uint64_t counting_ranks = 1;
   ContextExchange context_exchange = ContextExchange::kRing;
   ExpertExtents experts;
+  // r of adapters; 0: there are none.
+  uint64_t adapter_rank = 0;
 
   uint64_t head_dim() const { return A / heads; }
   // Columns of a token in the products of a block's feed-forward layer, of all experts that it goes
@@ -118,8 +120,9 @@ struct ModelSize {
   std::vector<ProductSize> products;
   std::optional<TransformerSize> transformer;
 
-  // Dense parameters; tied ones count once.
+  // Dense parameters, and those that are trained; tied ones count once.
   uint64_t dense() const;
+  uint64_t trained() const;
   uint64_t row_dim() const { return sparse.empty() ? 0 : sparse[0].dim; }
 };
 

@@ -19,8 +19,10 @@ void DenseFeedForward::MakeActivated(const ComputeContext& context, const Linear
                                      const DenseArrays& arrays) const {
   const Linear linear = Up(context);
   const void* const in = AllRowsOf(context, shape_.width, arrays.in, arrays.gathered);
-  if (swiglu()) {
+  const LayerAdapters adapters = arrays.AdaptersOf(AdaptedLayer::kUp);
+  if (swiglu() || adapters.exist()) {
     LinearForward(context.ops, linear, up, in, arrays.up);
+    adapters.AddForward(context, in, arrays.up);
     Activate(context, arrays);
   } else {
     context.ops.LinearGelu(linear, {.x = in,
@@ -42,7 +44,8 @@ void DenseFeedForward::Activate(const ComputeContext& context, const DenseArrays
 
 void DenseFeedForward::MakeOut(const ComputeContext& context, const LinearWeights& down,
                                const DenseArrays& arrays, void* out) const {
-  RowParallelLinear(context, Down(context), down, arrays.activated, out, arrays.gathered);
+  RowParallelLinear(context, Down(context), down, arrays.AdaptersOf(AdaptedLayer::kDown),
+                    arrays.activated, out, arrays.gathered);
 }
 
 void DenseFeedForward::Backward(const ComputeContext& context, const LinearWeights& up,
@@ -53,18 +56,24 @@ void DenseFeedForward::Backward(const ComputeContext& context, const LinearWeigh
   const void* const dout = AllRowsOf(context, shape_.width, backward.dout, arrays.gathered);
   const Linear down_linear = Down(context);
   BackwardWeightsAtOnce(context, down_linear, dout, arrays.activated, down_gradients);
+  const LayerAdapters down_adapters = arrays.AdaptersOf(AdaptedLayer::kDown);
+  down_adapters.BackwardWeights(context, arrays.activated, dout);
   if (swiglu()) {
     context.ops.LinearBackwardInput(down_linear, dout, down.weight, backward.inner);
+    down_adapters.AddInputGradient(context, dout, backward.inner);
     context.ops.SwiGluBackward(context.type, down_linear.rows, columns_, arrays.up, backward.inner,
                                backward.dup);
   } else {
     context.ops.LinearGeluBackwardInput(
         down_linear,
         {.dy = dout, .weight = down.weight, .before = arrays.up, .dbefore = backward.dup});
+    down_adapters.AddInputGradient(context, dout, backward.dup, arrays.up);
   }
   const Linear up_linear = Up(context);
-  ColumnWeightsAtOnce(context, up_linear, backward.dup, arrays.in, arrays.gathered, up_gradients);
-  RowParallelLinearInput(context, up_linear, up.weight, backward.dup, backward.din,
+  const LayerAdapters up_adapters = arrays.AdaptersOf(AdaptedLayer::kUp);
+  ColumnWeightsAtOnce(context, up_linear, backward.dup, arrays.in, arrays.gathered, up_gradients,
+                      up_adapters);
+  RowParallelLinearInput(context, up_linear, up.weight, up_adapters, backward.dup, backward.din,
                          arrays.gathered);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "worker/nn/transformer/block_adapters.h"
 #include "worker/nn/transformer/compute_context.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_shape.h"
@@ -16,6 +17,11 @@ struct DenseArrays {
   void* activated = nullptr;  // [N, F]
   // BlockScratch's.
   void* gathered = nullptr;
+  // Those of the block's own layer.
+  const BlockAdapters* adapters = nullptr;
+  const BlockAdapters::Arrays* adapter_arrays = nullptr;
+
+  LayerAdapters AdaptersOf(AdaptedLayer layer) const { return {adapters, layer, adapter_arrays}; }
 };
 
 struct DenseBackwardArrays {

@@ -88,10 +88,12 @@ void LanguageHead::ForwardBackward(const ComputeContext& context,
     const int64_t count = std::min(R, N - first);
     ComputeLoss(context, first, count, rows, weights, loss, activations);
     const Linear head = {.type = type, .rows = count, .in = C, .out = V, .out_stride = stride};
-    context.ops.LinearBackwardWeights(head, {.dy = activations.logits,
-                                             .x = At(type, rows, first * C),
-                                             .accumulation = accumulation,
-                                             .weight = gradients.head});
+    if (gradients.head != nullptr) {
+      context.ops.LinearBackwardWeights(head, {.dy = activations.logits,
+                                               .x = At(type, rows, first * C),
+                                               .accumulation = accumulation,
+                                               .weight = gradients.head});
+    }
     accumulation = Accumulation::kAdd;
     context.ops.LinearBackwardInput(head, activations.logits, weights.head,
                                     At(type, row_gradients, first * C));

@@ -18,19 +18,25 @@ void LinearForward(Ops& ops, const Linear& linear, const LinearWeights& weights,
 }
 
 void RowParallelLinear(const ComputeContext& context, const Linear& linear,
-                       const LinearWeights& weights, const void* x, void* own, void* block) {
-  LinearForward(context.ops, linear, weights, x, SummandRows(context, own, block));
+                       const LinearWeights& weights, const LayerAdapters& adapters, const void* x,
+                       void* own, void* block) {
+  void* const summands = SummandRows(context, own, block);
+  LinearForward(context.ops, linear, weights, x, summands);
+  adapters.AddForward(context, x, summands);
   SumRows(context, context.type, linear.out, own, block);
 }
 
 void RowParallelLinearInput(const ComputeContext& context, const Linear& linear, const void* weight,
-                            const void* dy, void* own, void* block) {
-  context.ops.LinearBackwardInput(linear, dy, weight, SummandRows(context, own, block));
+                            const LayerAdapters& adapters, const void* dy, void* own, void* block) {
+  void* const summands = SummandRows(context, own, block);
+  context.ops.LinearBackwardInput(linear, dy, weight, summands);
+  adapters.AddInputGradient(context, dy, summands);
   SumRows(context, context.type, linear.in, own, block);
 }
 
 void LinearBackwardWeights(const ComputeContext& context, const Linear& linear, const void* dy,
                            const void* x, const LayerGradients& gradients) {
+  if (gradients.weight == nullptr && gradients.bias == nullptr) return;
   context.ops.LinearBackwardWeights(linear, {.dy = dy,
                                              .x = x,
                                              .accumulation = context.gradients,
@@ -44,10 +50,12 @@ void BackwardWeightsAtOnce(const ComputeContext& context, const Linear& linear, 
 }
 
 void ColumnWeightsAtOnce(const ComputeContext& context, const Linear& linear, const void* dy,
-                         const void* own_x, void* block, const LayerGradients& gradients) {
-  if (context.split_backward) return;
-  LinearBackwardWeights(context, linear, dy, AllRowsOf(context, linear.in, own_x, block),
-                        gradients);
+                         const void* own_x, void* block, const LayerGradients& gradients,
+                         const LayerAdapters& adapters) {
+  if (context.split_backward && !adapters.exist()) return;
+  const void* const x = AllRowsOf(context, linear.in, own_x, block);
+  if (!context.split_backward) LinearBackwardWeights(context, linear, dy, x, gradients);
+  adapters.BackwardWeights(context, x, dy);
 }
 
 }  // namespace muster

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "worker/nn/transformer/block_adapters.h"
 #include "worker/nn/transformer/compute_context.h"
 #include "worker/nn/transformer/transformer_arrays.h"
 
@@ -21,21 +22,25 @@ const void* AllRowsOf(const ComputeContext& context, int64_t width, const void* 
 void LinearForward(Ops& ops, const Linear& linear, const LinearWeights& weights, const void* x,
                    void* y);
 
-// Make the own rows of a product whose input columns, or those of its gradient's, ranks divide.
+// Make the own rows of a product, with what its adapters add, whose input columns, or those of its
+// gradient's, ranks divide.
 void RowParallelLinear(const ComputeContext& context, const Linear& linear,
-                       const LinearWeights& weights, const void* x, void* own, void* block);
+                       const LinearWeights& weights, const LayerAdapters& adapters, const void* x,
+                       void* own, void* block);
 void RowParallelLinearInput(const ComputeContext& context, const Linear& linear, const void* weight,
-                            const void* dy, void* own, void* block);
+                            const LayerAdapters& adapters, const void* dy, void* own, void* block);
 
-// Leave the gradients of a layer's weights of all rows. The latter two do so unless they are made
-// apart (ComputeContext::split_backward): while dy and x are in caches. `own_x` are the own rows of
-// a layer whose outputs ranks divide.
+// Leave the gradients of a layer's weights of all rows; none that are null. The latter two do so
+// unless they are made apart (ComputeContext::split_backward): while dy and x are in caches.
+// `own_x` are the own rows of a layer whose outputs ranks divide. ColumnWeightsAtOnce leaves those
+// of its adapters in either case.
 void LinearBackwardWeights(const ComputeContext& context, const Linear& linear, const void* dy,
                            const void* x, const LayerGradients& gradients);
 void BackwardWeightsAtOnce(const ComputeContext& context, const Linear& linear, const void* dy,
                            const void* x, const LayerGradients& gradients);
 void ColumnWeightsAtOnce(const ComputeContext& context, const Linear& linear, const void* dy,
-                         const void* own_x, void* block, const LayerGradients& gradients);
+                         const void* own_x, void* block, const LayerGradients& gradients,
+                         const LayerAdapters& adapters);
 
 }  // namespace muster
 

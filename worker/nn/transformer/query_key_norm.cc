@@ -34,8 +34,8 @@ void QueryKeyNorm::Backward(const ComputeContext& context, const QueryKeyWeights
   const HeadNormShape of_queries = ShapeOf(context, shape_.heads);
   const HeadNormShape of_keys = ShapeOf(context, shape_.kv_heads);
   if (context.gradients == Accumulation::kWrite) {
-    context.ops.Zero(of_queries.width, gradients.queries);
-    context.ops.Zero(of_keys.width, gradients.keys);
+    if (gradients.queries != nullptr) context.ops.Zero(of_queries.width, gradients.queries);
+    if (gradients.keys != nullptr) context.ops.Zero(of_keys.width, gradients.keys);
   }
   context.ops.HeadNormBackward(
       of_queries, context.type,

@@ -48,7 +48,7 @@ void ResidualNorm::Backward(const ComputeContext& context, const NormWeights& we
                             const NormActivations& kept, Upstream upstream, float* stream_gradient,
                             void* branch_gradient, const LayerGradients& gradients) const {
   if (context.gradients == Accumulation::kWrite) {
-    context.ops.Zero(shape_.width, gradients.weight);
+    if (gradients.weight != nullptr) context.ops.Zero(shape_.width, gradients.weight);
     if (gradients.bias != nullptr) context.ops.Zero(shape_.width, gradients.bias);
   }
   if (context.own_rows() == 0) return;

@@ -1,9 +1,11 @@
 #ifndef MUSTER_WORKER_NN_TRANSFORMER_TRANSFORMER_ARRAYS_H_
 #define MUSTER_WORKER_NN_TRANSFORMER_TRANSFORMER_ARRAYS_H_
 
+#include <array>
 #include <cstdint>
 
 #include "common/compute/transformer_activations.h"
+#include "common/job/adapter_targets.h"
 #include "common/kernels/transformer/dropout.h"
 #include "worker/nn/residual_stream.h"
 
@@ -58,6 +60,12 @@ struct QueryKeyWeights {
   const float* keys = nullptr;
 };
 
+// An adapter's weights, T: down [r, in], up [out, r].
+struct AdapterWeights {
+  const void* down = nullptr;
+  const void* up = nullptr;
+};
+
 struct BlockWeights {
   NormWeights norm1;
   LinearWeights qkv;
@@ -68,9 +76,12 @@ struct BlockWeights {
   LinearWeights up;
   LinearWeights down;
   ExpertWeights experts;
+  // By AdapterTarget.
+  std::array<AdapterWeights, kAdapterTargets> adapters;
 };
 
-// Written or added to (ComputeContext::gradients); bias is null where the layer has none.
+// Written or added to (ComputeContext::gradients). Null where the layer has no such tensor, or
+// where it is frozen: the gradient is then not made.
 struct LayerGradients {
   float* weight = nullptr;
   float* bias = nullptr;
@@ -90,6 +101,11 @@ struct QueryKeyGradients {
   float* keys = nullptr;
 };
 
+struct AdapterGradients {
+  float* down = nullptr;
+  float* up = nullptr;
+};
+
 struct BlockGradients {
   LayerGradients norm1;
   LayerGradients qkv;
@@ -99,6 +115,8 @@ struct BlockGradients {
   LayerGradients up;
   LayerGradients down;
   ExpertGradients experts;
+  // By AdapterTarget.
+  std::array<AdapterGradients, kAdapterTargets> adapters;
 };
 
 }  // namespace muster

@@ -30,7 +30,8 @@ TransformerBlock::TransformerBlock(const TransformerShape& shape, int64_t layer,
       norm1_(shape, layer == 0 ? "" : FeedForwardBranchName(layer - 1)),
       norm2_(shape, AttentionBranchName(layer)),
       query_key_norm_(shape),
-      dense_(shape, shape.feed_forward) {
+      dense_(shape, shape.feed_forward),
+      adapters_(shape, layer) {
   if (shape.expert_extents().IsExpertBlock(layer)) experts_.emplace(shape, layer);
 }
 
@@ -72,9 +73,12 @@ OpDropout TransformerBlock::ProbabilitiesDropout(const ComputeContext& context) 
 }
 
 void TransformerBlock::ComputeQkv(const ComputeContext& context, const BlockWeights& weights,
-                                  const BlockActivations& activations, void* block) const {
-  LinearForward(context.ops, Qkv(context), weights.qkv,
-                AllRowsOf(context, shape_.width, activations.norm1_out, block), activations.qkv);
+                                  const BlockActivations& activations,
+                                  const BlockScratch& scratch) const {
+  const void* const in = AllRowsOf(context, shape_.width, activations.norm1_out, scratch.gathered);
+  LinearForward(context.ops, Qkv(context), weights.qkv, in, activations.qkv);
+  const BlockAdapters::Arrays adapters = {weights, scratch.adapter};
+  AdaptersOf(AdaptedLayer::kQkv, adapters).AddForward(context, in, activations.qkv);
   query_key_norm_.Forward(context, weights.query_key, activations.qkv, activations.unnormed);
   if (rotary_table_ == nullptr) return;
   context.ops.Rotary(RotaryOf(context.rows), context.type, rotary_table_, activations.qkv);
@@ -89,11 +93,14 @@ void TransformerBlock::Attend(const ComputeContext& context, const AttentionStep
                      .dropout = ProbabilitiesDropout(context)});
 }
 
-DenseArrays TransformerBlock::DenseOf(const BlockActivations& activations, void* gathered) const {
+DenseArrays TransformerBlock::DenseOf(const BlockActivations& activations, void* gathered,
+                                      const BlockAdapters::Arrays* adapters) const {
   return {.in = activations.norm2_out,
           .up = activations.up,
           .activated = activations.activated,
-          .gathered = gathered};
+          .gathered = gathered,
+          .adapters = adapters == nullptr ? nullptr : &adapters_,
+          .adapter_arrays = adapters};
 }
 
 ResidualStream TransformerBlock::Forward(const ComputeContext& context,
@@ -101,17 +108,18 @@ ResidualStream TransformerBlock::Forward(const ComputeContext& context,
                                          const BlockWeights& weights, const ResidualStream& in,
                                          const BlockActivations& activations,
                                          const BlockScratch& scratch) const {
+  const BlockAdapters::Arrays adapters = {weights, scratch.adapter};
   norm1_.Forward(context, weights.norm1, in, activations.norm1, activations.norm1_out);
-  ComputeQkv(context, weights, activations, scratch.gathered);
+  ComputeQkv(context, weights, activations, scratch);
   Attend(context, attention, activations);
-  RowParallelLinear(context, Proj(context), weights.proj, activations.attention, scratch.branch,
-                    scratch.gathered);
+  RowParallelLinear(context, Proj(context), weights.proj, AdaptersOf(AdaptedLayer::kProj, adapters),
+                    activations.attention, scratch.branch, scratch.gathered);
   norm2_.Forward(context, weights.norm2, {activations.norm1.sum, scratch.branch}, activations.norm2,
                  activations.norm2_out);
   if (experts_.has_value()) {
     experts_->Forward(context, weights, activations, scratch, scratch.branch);
   } else {
-    const DenseArrays arrays = DenseOf(activations, scratch.gathered);
+    const DenseArrays arrays = DenseOf(activations, scratch.gathered, &adapters);
     dense_.MakeActivated(context, weights.up, arrays);
     dense_.MakeOut(context, weights.down, arrays, scratch.branch);
   }
@@ -145,24 +153,24 @@ void TransformerBlock::RecomputeActivations(Recompute recompute, const ComputeCo
                                             const BlockActivations& activations,
                                             const BlockScratch& scratch) const {
   if (recompute == Recompute::kNone) return;
+  const BlockAdapters::Arrays adapters = {weights, scratch.adapter};
   norm1_.Forward(context, weights.norm1, {activations.norm1.sum, nullptr}, activations.norm1,
                  activations.norm1_out);
-  if (recompute == Recompute::kFull) {
-    ComputeQkv(context, weights, activations, scratch.gathered);
-  }
+  if (recompute == Recompute::kFull) ComputeQkv(context, weights, activations, scratch);
   Attend(context, attention, activations);
   ResidualStream middle = {activations.norm2.sum, nullptr};
   if (recompute == Recompute::kFull) {
     // Not scratch.branch, which holds a gradient by now.
-    RowParallelLinear(context, Proj(context), weights.proj, activations.attention, scratch.inner,
-                      scratch.gathered);
+    RowParallelLinear(context, Proj(context), weights.proj,
+                      AdaptersOf(AdaptedLayer::kProj, adapters), activations.attention,
+                      scratch.inner, scratch.gathered);
     middle = {activations.norm1.sum, scratch.inner};
   }
   norm2_.Forward(context, weights.norm2, middle, activations.norm2, activations.norm2_out);
   if (experts_.has_value()) {
     experts_->RecomputeActivations(recompute, context, weights, activations, scratch);
   } else if (recompute == Recompute::kFull) {
-    dense_.MakeActivated(context, weights.up, DenseOf(activations, scratch.gathered));
+    dense_.MakeActivated(context, weights.up, DenseOf(activations, scratch.gathered, &adapters));
   } else {
     dense_.Activate(context, DenseOf(activations, scratch.gathered));
   }
@@ -195,7 +203,9 @@ void TransformerBlock::BackwardFeedForward(const ComputeContext& context,
                        gradients);
     return;
   }
-  dense_.Backward(context, weights.up, weights.down, DenseOf(activations, arrays.scratch.gathered),
+  const BlockAdapters::Arrays adapters = {weights, arrays.scratch.adapter, &gradients};
+  dense_.Backward(context, weights.up, weights.down,
+                  DenseOf(activations, arrays.scratch.gathered, &adapters),
                   {.dout = dout,
                    .inner = arrays.scratch.inner,
                    .dup = arrays.products.up,
@@ -215,8 +225,12 @@ void TransformerBlock::BackwardAttention(const ComputeContext& context,
                 arrays.scratch.gathered);
   void* const qkv_gradient = arrays.products.qkv;
   const Linear proj = Proj(context);
+  const BlockAdapters::Arrays adapter_arrays = {weights, arrays.scratch.adapter, &gradients};
+  const LayerAdapters proj_adapters = AdaptersOf(AdaptedLayer::kProj, adapter_arrays);
   BackwardWeightsAtOnce(context, proj, branch_gradient, activations.attention, gradients.proj);
+  proj_adapters.BackwardWeights(context, activations.attention, branch_gradient);
   context.ops.LinearBackwardInput(proj, branch_gradient, weights.proj.weight, arrays.scratch.inner);
+  proj_adapters.AddInputGradient(context, branch_gradient, arrays.scratch.inner);
   attention.Backward(context, AttentionOf(context.rows),
                      {.qkv = activations.qkv,
                       .out = activations.attention,
@@ -230,10 +244,11 @@ void TransformerBlock::BackwardAttention(const ComputeContext& context,
   query_key_norm_.Backward(context, weights.query_key, activations.unnormed, qkv_gradient,
                            gradients.query_key);
   const Linear qkv = Qkv(context);
+  const LayerAdapters qkv_adapters = AdaptersOf(AdaptedLayer::kQkv, adapter_arrays);
   ColumnWeightsAtOnce(context, qkv, qkv_gradient, activations.norm1_out, arrays.scratch.gathered,
-                      gradients.qkv);
-  RowParallelLinearInput(context, qkv, weights.qkv.weight, qkv_gradient, arrays.branch,
-                         arrays.scratch.gathered);
+                      gradients.qkv, qkv_adapters);
+  RowParallelLinearInput(context, qkv, weights.qkv.weight, qkv_adapters, qkv_gradient,
+                         arrays.branch, arrays.scratch.gathered);
 }
 
 void TransformerBlock::BackwardWeights(const ComputeContext& context,

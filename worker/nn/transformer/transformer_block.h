@@ -6,6 +6,7 @@
 
 #include "absl/types/optional.h"
 #include "worker/nn/transformer/attention_step.h"
+#include "worker/nn/transformer/block_adapters.h"
 #include "worker/nn/transformer/compute_context.h"
 #include "worker/nn/transformer/dense_feed_forward.h"
 #include "worker/nn/transformer/expert_feed_forward.h"
@@ -78,12 +79,15 @@ class TransformerBlock {
                        const BlockGradients& gradients) const;
 
  private:
-  // `block` is BlockScratch::gathered.
   void ComputeQkv(const ComputeContext& context, const BlockWeights& weights,
-                  const BlockActivations& activations, void* block) const;
+                  const BlockActivations& activations, const BlockScratch& scratch) const;
+  LayerAdapters AdaptersOf(AdaptedLayer layer, const BlockAdapters::Arrays& arrays) const {
+    return {&adapters_, layer, &arrays};
+  }
   void Attend(const ComputeContext& context, const AttentionStep& attention,
               const BlockActivations& activations) const;
-  DenseArrays DenseOf(const BlockActivations& activations, void* gathered) const;
+  DenseArrays DenseOf(const BlockActivations& activations, void* gathered,
+                      const BlockAdapters::Arrays* adapters = nullptr) const;
   void BackwardFeedForward(const ComputeContext& context, const BlockWeights& weights,
                            const BlockActivations& activations, const BlockBackwardArrays& arrays,
                            const BlockGradients& gradients) const;
@@ -107,6 +111,7 @@ class TransformerBlock {
   const ResidualNorm norm2_;
   const QueryKeyNorm query_key_norm_;
   const DenseFeedForward dense_;
+  const BlockAdapters adapters_;
   // Const after construction; nothing in a block with a dense layer.
   absl::optional<ExpertFeedForward> experts_;
 };

@@ -19,6 +19,7 @@ ActivationRequest ActivationRequestOf(const TransformerShape& shape, DType type,
   request.P = shape.normed_columns();
   request.normed = shape.HeadsOfNorm(shape.heads) * shape.head_dim();
   request.experts = shape.expert_extents();
+  request.adapter_rank = shape.adapter.rank;
   request.type = type;
   request.recompute = recompute;
   return request;

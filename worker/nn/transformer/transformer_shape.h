@@ -8,6 +8,7 @@
 #include "common/compute/expert_extents.h"
 #include "common/kernels/moe/expert_arrays.h"
 #include "common/kernels/transformer/rotary_angles.h"
+#include "worker/nn/transformer/adapter_shape.h"
 
 namespace muster {
 
@@ -89,6 +90,7 @@ struct TransformerShape {
   RotaryAngles rotary;
   float norm_epsilon = 1e-5f;
   ExpertShape experts;
+  AdapterShape adapter;
 
   // Returns the window of a layer.
   int64_t WindowOf(int64_t layer) const {

@@ -78,6 +78,30 @@ class Builder {
                   {Placement::Kind::kShard, 0, {{columns, 1}}});
   }
 
+  // Matrices beside those of a layer [out, in]: ranks divide the section, of inputs or of outputs.
+  enum class Divided { kOutputs, kInputs };
+  AdapterTensors Adapter(const std::string& name, int64_t out, int64_t in, Divided divided,
+                         const Placement::Section& section) {
+    using Kind = Placement::Kind;
+    const int64_t rank = shape_.adapter.rank;
+    const bool by_inputs = divided == Divided::kInputs;
+    AdapterTensors adapter;
+    adapter.down = Append({.name = name + ".adapter.down",
+                           .shape = {rank, in},
+                           .initializer = {.kind = Initializer::Kind::kUniform,
+                                           .scale = 1 / std::sqrt(static_cast<float>(in))},
+                           .unit = unit_,
+                           .placement = by_inputs ? Placement{Kind::kShard, 1, {section}}
+                                                  : Placement{Kind::kShard, 0, {{rank, 1}}}});
+    adapter.up = Append({.name = name + ".adapter.up",
+                         .shape = {out, rank},
+                         .initializer = {},
+                         .unit = unit_,
+                         .placement = by_inputs ? Placement{Kind::kShard, 0, {{out, 1}}}
+                                                : Placement{Kind::kShard, 0, {section}}});
+    return adapter;
+  }
+
   LayerTensors Norm(const std::string& name) {
     LayerTensors layer;
     layer.weight = Vector(absl::StrCat(name, ".weight"), shape_.width, 1, {});
@@ -148,6 +172,34 @@ void AddExperts(const TransformerShape& shape, const std::string& name, float re
 
 }  // namespace
 
+namespace {
+
+// Adds the adapters of a block.
+void AddAdapters(const TransformerShape& shape, const std::string& block_name, Builder& builder,
+                 BlockTensors& block) {
+  using Divided = Builder::Divided;
+  const int64_t C = shape.width, F = shape.feed_forward;
+  const Placement::Section queries = {shape.attention_width(), shape.heads};
+  const Placement::Section keys = {shape.kv_heads * shape.head_dim(), shape.kv_heads};
+  const Placement::Section hidden = {F, F};
+  const auto add = [&](AdapterTarget target, int64_t out, int64_t in, Divided divided,
+                       const Placement::Section& section) {
+    if (!shape.adapter.Has(target)) return;
+    const int index = static_cast<int>(target);
+    block.adapters[index] = builder.Adapter(
+        absl::StrCat(block_name, ".", kAdapterTargetNames[index]), out, in, divided, section);
+  };
+  add(AdapterTarget::kQuery, queries.extent, C, Divided::kOutputs, queries);
+  add(AdapterTarget::kKey, keys.extent, C, Divided::kOutputs, keys);
+  add(AdapterTarget::kValue, keys.extent, C, Divided::kOutputs, keys);
+  add(AdapterTarget::kOutput, C, queries.extent, Divided::kInputs, queries);
+  add(AdapterTarget::kGate, F, C, Divided::kOutputs, hidden);
+  add(AdapterTarget::kUp, F, C, Divided::kOutputs, hidden);
+  add(AdapterTarget::kDown, C, F, Divided::kInputs, hidden);
+}
+
+}  // namespace
+
 TransformerTensors MakeTransformerTensors(const TransformerShape& shape) {
   using Kind = Placement::Kind;
   const int64_t C = shape.width;
@@ -191,6 +243,7 @@ TransformerTensors MakeTransformerTensors(const TransformerShape& shape) {
           kDeviation, shape.biases);
       block.down = builder.RowLinear(name + ".down", C, hidden, residual_deviation);
     }
+    AddAdapters(shape, name, builder, block);
     tensors.blocks.push_back(block);
   }
   builder.BeginUnit(static_cast<uint32_t>(1 + shape.layers));

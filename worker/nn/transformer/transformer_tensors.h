@@ -19,6 +19,12 @@ struct LayerTensors {
   int bias = kNoTensor;
 };
 
+// Indices of an adapter's matrices.
+struct AdapterTensors {
+  int down = kNoTensor;
+  int up = kNoTensor;
+};
+
 // Of block l, "blockL." before the names.
 struct BlockTensors {
   LayerTensors norm1;  // norm1.weight [C], norm1.bias
@@ -39,11 +45,17 @@ struct BlockTensors {
   int expert_up = kNoTensor;    // experts.up.weight [E F', C], or [2 E F', C]
   int expert_down = kNoTensor;  // experts.down.weight [E C, F']
   int shared_gate = kNoTensor;  // shared_gate.weight [1, C]
+  // By AdapterTarget, under the target's name: adapter.down [r, in], adapter.up [out, r].
+  std::array<AdapterTensors, kAdapterTargets> adapters;
 
   // Returns those that products multiply with; some may be kNoTensor.
-  std::array<int, 8> Matrices() const {
-    return {qkv.weight, proj.weight, up.weight,   down.weight,
-            router,     expert_up,   expert_down, shared_gate};
+  std::vector<int> Matrices() const {
+    std::vector<int> matrices = {qkv.weight, proj.weight, up.weight,   down.weight,
+                                 router,     expert_up,   expert_down, shared_gate};
+    for (const AdapterTensors& adapter : adapters) {
+      matrices.insert(matrices.end(), {adapter.down, adapter.up});
+    }
+    return matrices;
   }
 };
 
@@ -55,10 +67,14 @@ struct BlockTensors {
 // Initial values are GPT-2's: normal with deviation 0.02, that of proj and down (which end in the
 // residual) divided by sqrt(2 layers); norms are 1, biases 0. Weight decay is for matrices alone.
 //
+// Adapters begin with `up` 0, so that they add nothing, and `down` uniform in ±1 / sqrt(in).
+//
 // Tensor ranks divide queries, keys and values by heads, gate and up each by rows, proj and down by
 // columns, embedding and head by rows. Norms are replicated, and so is what belongs to experts, of
 // whose tokens each rank has its own; norms of heads are common to ranks, of whose heads each has
-// its own; biases of proj and down, and positions, are the first rank's.
+// its own; biases of proj and down, and positions, are the first rank's. Of an adapter they divide
+// the side of its layer that they divide, and have the other matrix in common, each with a part of
+// its gradient.
 struct TransformerTensors {
   std::vector<TensorSpec> specs;
   int embedding = kNoTensor;  // embedding.weight [V, C]

@@ -17,6 +17,16 @@ void* BranchGradientOf(const TransformerArrays& arrays, int unit) {
   return unit == 0 ? arrays.scratch.branch : arrays.product_gradients[unit - 1].down;
 }
 
+// Returns what `of` makes of the tensors of each of a block's adapters.
+template <typename Adapter, typename OfTensor>
+std::array<Adapter, kAdapterTargets> AdaptersOf(const BlockTensors& block, OfTensor of) {
+  std::array<Adapter, kAdapterTargets> adapters;
+  for (int target = 0; target < kAdapterTargets; ++target) {
+    adapters[target] = {of(block.adapters[target].down), of(block.adapters[target].up)};
+  }
+  return adapters;
+}
+
 }  // namespace
 
 TransformerUnits::TransformerUnits(const TransformerShape& shape, const Mesh& mesh,
@@ -82,7 +92,9 @@ BlockGradients TransformerUnits::BlockGradientsOf(const ComputeContext& context,
                       .router_bias = ValuesOf(context, tensors.router_bias, gradients),
                       .up = ValuesOf(context, tensors.expert_up, gradients),
                       .down = ValuesOf(context, tensors.expert_down, gradients),
-                      .shared_gate = ValuesOf(context, tensors.shared_gate, gradients)}};
+                      .shared_gate = ValuesOf(context, tensors.shared_gate, gradients)},
+          .adapters = AdaptersOf<AdapterGradients>(
+              tensors, [&](int tensor) { return ValuesOf(context, tensor, gradients); })};
 }
 
 BlockWeights TransformerUnits::BlockWeightsOf(const TransformerPass& pass, int unit) const {
@@ -95,12 +107,14 @@ BlockWeights TransformerUnits::BlockWeightsOf(const TransformerPass& pass, int u
           .norm2 = NormOf(pass, tensors.norm2),
           .up = LinearOf(pass, tensors.up),
           .down = LinearOf(pass, tensors.down),
-          .experts = {
-              .router = RoundedOf(pass, tensors.router),
-              .router_bias = ValuesOf(pass.context, tensors.router_bias, pass.parameters.values),
-              .up = RoundedOf(pass, tensors.expert_up),
-              .down = RoundedOf(pass, tensors.expert_down),
-              .shared_gate = RoundedOf(pass, tensors.shared_gate)}};
+          .experts = {.router = RoundedOf(pass, tensors.router),
+                      .router_bias =
+                          ValuesOf(pass.context, tensors.router_bias, pass.parameters.values),
+                      .up = RoundedOf(pass, tensors.expert_up),
+                      .down = RoundedOf(pass, tensors.expert_down),
+                      .shared_gate = RoundedOf(pass, tensors.shared_gate)},
+          .adapters = AdaptersOf<AdapterWeights>(
+              tensors, [&](int tensor) { return RoundedOf(pass, tensor); })};
 }
 
 LanguageHeadWeights TransformerUnits::HeadWeightsOf(const TransformerPass& pass) const {
@@ -110,6 +124,8 @@ LanguageHeadWeights TransformerUnits::HeadWeightsOf(const TransformerPass& pass)
 void TransformerUnits::ZeroGradients(Ops& ops, int unit, GradientSpans gradients) const {
   for (size_t t = 0; t < tensors_.specs.size(); ++t) {
     if (static_cast<int>(tensors_.specs[t].unit) != unit) continue;
+    // A frozen tensor has no gradient.
+    if (gradients[t].empty()) continue;
     // The head has written it, unless another stage has the head.
     const bool has_head = !gradients[tensors_.head].empty();
     if (shape_.tied_head && has_head && static_cast<int>(t) == tensors_.embedding) continue;

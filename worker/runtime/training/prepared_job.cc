@@ -9,6 +9,7 @@
 #include "common/job/regression.h"
 #include "common/mesh/job_mesh.h"
 #include "common/optim/schedule.h"
+#include "common/partition/parameter_groups.h"
 #include "common/partition/schema.h"
 #include "common/plan/passes/unit_costs.h"
 #include "common/plan/size/data_size.h"
@@ -19,6 +20,7 @@
 #include "worker/data/sampling/job_mixture.h"
 #include "worker/data/sampling/steps.h"
 #include "worker/models/create_model.h"
+#include "worker/models/resolve_transformer.h"
 #include "worker/strategy/tables_schema.h"
 
 namespace muster {
@@ -50,6 +52,10 @@ absl::Status CheckFit(const DatasetInfo& training, const DatasetInfo& validation
   return absl::OkStatus();
 }
 
+ModelOptions OptionsOf(const v1::JobSpec& spec) {
+  return {MeshOf(spec), ResolveAdapter(spec.adapter())};
+}
+
 // Opens the data, and sets which examples are trained on and which are evaluated.
 absl::Status OpenData(const v1::JobSpec& spec, const std::string& preparation,
                       const PreparedFolder* prepared, PreparedJob& job) {
@@ -70,7 +76,7 @@ absl::Status OpenData(const v1::JobSpec& spec, const std::string& preparation,
   MUSTER_RETURN_IF_ERROR(CheckFit(info, job.validation->info()));
   // Finds labels for which the model has no class.
   MUSTER_RETURN_IF_ERROR(
-      CreateModel(spec.model(), spec.compute(), job.validation->info(), MeshOf(spec)).status());
+      CreateModel(spec.model(), spec.compute(), job.validation->info(), OptionsOf(spec)).status());
   job.evaluated = {.training = 0, .held_out = job.validation->info().examples};
   return absl::OkStatus();
 }
@@ -108,7 +114,8 @@ absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec, const DataPositi
   job.begin = begin;
   MUSTER_RETURN_IF_ERROR(OpenData(spec, preparation, prepared, job));
   const DatasetInfo& info = job.dataset->info();
-  MUSTER_ASSIGN_OR_RETURN(job.model, CreateModel(spec.model(), spec.compute(), info, MeshOf(spec)));
+  MUSTER_ASSIGN_OR_RETURN(job.model,
+                          CreateModel(spec.model(), spec.compute(), info, OptionsOf(spec)));
   MUSTER_ASSIGN_OR_RETURN(
       job.total_steps,
       TotalSteps(spec.stop(), {job.split.training, info.context}, spec.batch_size(), begin));
@@ -117,7 +124,9 @@ absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec, const DataPositi
                                                         static_cast<int64_t>(job.total_steps)));
   }
   MUSTER_RETURN_IF_ERROR(ValidateSchedule(spec.schedule()));
-  v1::TablesSchema schema = MakeTablesSchema(job.model->description(), spec, job.total_steps);
+  ModelDescription described = job.model->description();
+  MUSTER_RETURN_IF_ERROR(SetParameterGroups(spec, absl::MakeSpan(described.tensors)));
+  v1::TablesSchema schema = MakeTablesSchema(described, spec, job.total_steps);
   if (info.tokenizer.has_value()) {
     schema.mutable_tokenizer()->set_fingerprint(info.tokenizer->fingerprint);
     schema.mutable_tokenizer()->set_name(info.tokenizer->name);
