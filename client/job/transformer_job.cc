@@ -48,7 +48,9 @@ absl::Status ExportJob(JobClient& jobs, const v1::CheckpointRequest& checkpoint,
       note(absl::StrCat("without a tokenizer, because the job's was not found here: ",
                         usable.message(), "; --tokenizer names where it is"));
     }
-    return ModelFileMetadata(job.spec().model().transformer(), json);
+    MetadataInserter::Metadata added = ModelFileMetadata(job.spec().model().transformer(), json);
+    if (job.spec().has_adapter()) AddAdapter(job.spec().adapter(), added);
+    return added;
   };
   MetadataInserter inserter(describe, sink);
   return jobs.Export(checkpoint,

@@ -16,9 +16,18 @@ namespace muster {
 namespace {
 
 constexpr char kTransformer[] = "transformer";
+constexpr char kAdapterKey[] = "adapter";
 constexpr char kTokenizerKey[] = "tokenizer";
 constexpr char kBytes[] = "bytes";
 constexpr uint64_t kMostHeaderBytes = uint64_t{1} << 30;
+
+std::string InOneLine(const google::protobuf::Message& message) {
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetSingleLineMode(true);
+  std::string text;
+  printer.PrintToString(message, &text);
+  return text;
+}
 
 }  // namespace
 
@@ -52,6 +61,14 @@ absl::Status ModelFile::Parse(const std::string& path) {
     return absl::InvalidArgumentError(absl::StrCat(path, " has no matrix embedding.weight"));
   }
   FillTransformerDefaults(embedding->second.shape[0], *spec_);
+  if (const auto found = file_->metadata().find(kAdapterKey); found != file_->metadata().end()) {
+    adapter_ = std::make_unique<v1::AdapterSpec>();
+    if (!google::protobuf::TextFormat::ParseFromString(found->second, adapter_.get())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path,
+          " describes its adapters in a way that this program does not read; use a newer Muster"));
+    }
+  }
   if (const auto found = file_->metadata().find(kTokenizerKey); found != file_->metadata().end()) {
     tokenizer_json_ = found->second == kBytes ? "" : found->second;
   }
@@ -75,13 +92,15 @@ absl::Status ModelFile::Read(const std::string& tensor, std::vector<float>& valu
 std::map<std::string, std::string> ModelFileMetadata(
     const v1::TransformerSpec& spec, const std::optional<std::string>& tokenizer_json) {
   std::map<std::string, std::string> metadata;
-  google::protobuf::TextFormat::Printer printer;
-  printer.SetSingleLineMode(true);
-  printer.PrintToString(spec, &metadata[kTransformer]);
+  metadata[kTransformer] = InOneLine(spec);
   if (tokenizer_json.has_value()) {
     metadata[kTokenizerKey] = tokenizer_json->empty() ? kBytes : *tokenizer_json;
   }
   return metadata;
+}
+
+void AddAdapter(const v1::AdapterSpec& adapter, std::map<std::string, std::string>& metadata) {
+  metadata[kAdapterKey] = InOneLine(adapter);
 }
 
 MetadataInserter::MetadataInserter(Make make, Sink sink)

@@ -17,9 +17,14 @@
 
 namespace muster {
 
+namespace v1 {
+class AdapterSpec;
+}  // namespace v1
+
 // The file that `muster export` writes for a transformer: a safetensors file with Muster's tensor
-// names. Its metadata hold the model (a v1::TransformerSpec in text format) and, if known, how its
-// tokens are made ("bytes", or a tokenizer.json).
+// names. Its metadata hold the model (a v1::TransformerSpec in text format), its adapters, if it
+// has some (a v1::AdapterSpec), and, if known, how its tokens are made ("bytes", or a
+// tokenizer.json).
 class ModelFile final : public Weights {
  public:
   // NotFound: there is no such file. InvalidArgument: the file is not a safetensors file, or does
@@ -31,6 +36,8 @@ class ModelFile final : public Weights {
   const std::vector<MusterTensor>& tensors() const override { return tensors_; }
   absl::Status Read(const std::string& tensor, std::vector<float>& values) const override;
 
+  // Returns the adapters among the tensors; nothing if there are none.
+  const v1::AdapterSpec* adapter() const { return adapter_.get(); }
   // Returns what Tokenizer::json() gave; nothing if the file does not have it.
   const std::optional<std::string>& tokenizer_json() const { return tokenizer_json_; }
   // Returns the tokenizer that the weights learned from; nothing if the file does not say.
@@ -43,6 +50,7 @@ class ModelFile final : public Weights {
 
   // Const after Open.
   std::unique_ptr<v1::TransformerSpec> spec_;
+  std::unique_ptr<v1::AdapterSpec> adapter_;
   std::unique_ptr<const SafetensorsFile> file_;
   std::vector<MusterTensor> tensors_;
   std::optional<std::string> tokenizer_json_;
@@ -51,6 +59,9 @@ class ModelFile final : public Weights {
 // Returns the metadata that make an exported file a ModelFile; `tokenizer_json` is as above.
 std::map<std::string, std::string> ModelFileMetadata(
     const v1::TransformerSpec& spec, const std::optional<std::string>& tokenizer_json);
+
+// Adds to these that the file has adapters.
+void AddAdapter(const v1::AdapterSpec& adapter, std::map<std::string, std::string>& metadata);
 
 // Adds metadata to a safetensors file that is passed through in consecutive parts. Not thread-safe.
 class MetadataInserter {

@@ -46,6 +46,7 @@
 #include "worker/generate/compare_models.h"
 #include "worker/generate/generator.h"
 #include "worker/generate/loaded_transformer.h"
+#include "worker/models/resolve_transformer.h"
 
 namespace muster {
 namespace {
@@ -67,6 +68,7 @@ struct Flags {
 
 struct OpenModel {
   std::unique_ptr<const Weights> weights;
+  AdapterShape adapter;
   std::unique_ptr<const Tokenizer> tokenizer;
 };
 
@@ -132,6 +134,7 @@ absl::StatusOr<OpenModel> OpenModelFile(const Flags& flags) {
   } else {
     return NoTokenizer(flags.model, learned);
   }
+  if (file->adapter() != nullptr) model.adapter = ResolveAdapter(*file->adapter());
   model.weights = std::move(file);
   return model;
 }
@@ -261,7 +264,7 @@ absl::Status Run(const Flags& flags) {
   MUSTER_RETURN_IF_ERROR(ValidateSampling(flags.options.sampling));
   MUSTER_ASSIGN_OR_RETURN(const OpenModel model, OpenAny(flags));
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<LoadedTransformer> transformer,
-                          LoadedTransformer::Create(*model.weights));
+                          LoadedTransformer::Create(*model.weights, model.adapter));
   return flags.chat ? Answer(flags, *transformer, *model.tokenizer)
                     : Continue(flags, *transformer, *model.tokenizer);
 }

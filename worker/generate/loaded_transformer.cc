@@ -25,9 +25,10 @@ const std::vector<int64_t>* ShapeOf(const Weights& weights, const std::string& n
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LoadedTransformer>> LoadedTransformer::Create(
-    const Weights& weights) {
-  MUSTER_ASSIGN_OR_RETURN(const TransformerShape shape,
+    const Weights& weights, const AdapterShape& adapter) {
+  MUSTER_ASSIGN_OR_RETURN(TransformerShape shape,
                           ResolveTransformer(weights.spec(), weights.spec().vocabulary()));
+  shape.adapter = adapter;
   const TransformerTensors tensors = MakeTransformerTensors(shape);
   auto loaded = absl::WrapUnique(new LoadedTransformer());
   std::vector<absl::Span<const float>> parameters;

@@ -9,6 +9,7 @@
 #include "common/model_files/weights.h"
 #include "worker/generate/generator.h"
 #include "worker/models/transformer_decoder.h"
+#include "worker/nn/transformer/adapter_shape.h"
 
 namespace muster {
 
@@ -16,9 +17,11 @@ namespace muster {
 // ComputeThreads() threads. Not thread-safe.
 class LoadedTransformer final : public NextTokenModel {
  public:
-  // InvalidArgument: the specification is out of range, or a tensor is missing or of another shape
-  // than the specification says (named, with both).
-  static absl::StatusOr<std::unique_ptr<LoadedTransformer>> Create(const Weights& weights);
+  // `adapter`: the adapters that the weights have. InvalidArgument: the specification is out of
+  // range, or a tensor is missing or of another shape than the specification says (named, with
+  // both).
+  static absl::StatusOr<std::unique_ptr<LoadedTransformer>> Create(
+      const Weights& weights, const AdapterShape& adapter = {});
 
   int64_t context() const override { return decoder_->context(); }
   int64_t vocabulary() const { return decoder_->shape().vocabulary; }

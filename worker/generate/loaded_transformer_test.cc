@@ -2,11 +2,14 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/model_files/adapter_layout.h"
+#include "common/model_files/merged_weights.h"
 #include "common/model_files/model_folder.h"
 #include "common/model_files/upcycled_weights.h"
 #include "common/safetensors/safetensors_file.h"
@@ -15,6 +18,7 @@
 #include "proto/job.pb.h"
 #include "worker/generate/generator.h"
 #include "worker/models/resolve_transformer.h"
+#include "worker/nn/gradient_check.h"
 #include "worker/nn/transformer/transformer_tensors.h"
 
 namespace muster {
@@ -146,6 +150,70 @@ class Without final : public Weights {
  private:
   const Weights& all_;
 };
+
+// Other weights with random adapters of every layer.
+class Adapted final : public Weights {
+ public:
+  Adapted(const Weights& plain, const v1::AdapterSpec& adapter)
+      : plain_(plain), tensors_(plain.tensors()) {
+    const auto add = [this](const std::string& name, int64_t rows, int64_t columns) {
+      tensors_.push_back({name, {rows, columns}});
+      values_[name] = RandomValues(rows * columns, values_.size());
+      for (float& value : values_[name]) value *= 0.1f;
+    };
+    for (uint32_t block = 0; block < plain.spec().layers(); ++block) {
+      for (const AdapterPlace& place : AdapterPlaces(plain.spec(), adapter)) {
+        add(AdapterTensorName(block, place.target, "down"), adapter.rank(), place.in);
+        add(AdapterTensorName(block, place.target, "up"), place.rows, adapter.rank());
+      }
+    }
+  }
+
+  const v1::TransformerSpec& spec() const override { return plain_.spec(); }
+  const std::vector<MusterTensor>& tensors() const override { return tensors_; }
+  absl::Status Read(const std::string& tensor, std::vector<float>& values) const override {
+    const auto own = values_.find(tensor);
+    if (own == values_.end()) return plain_.Read(tensor, values);
+    values = own->second;
+    return absl::OkStatus();
+  }
+
+ private:
+  const Weights& plain_;
+  std::vector<MusterTensor> tensors_;
+  std::map<std::string, std::vector<float>> values_;
+};
+
+TEST_P(LoadedTransformerTest, MergedAdaptersGiveTheLogitsOfAdapters) {
+  const Reference reference = Open(GetParam());
+  if (reference.folder->spec().has_moe()) return;
+  v1::AdapterSpec spec;
+  spec.set_rank(3);
+  spec.set_alpha(6);
+  for (const char* target : {"query", "key", "value", "output", "up", "down"}) {
+    spec.add_targets(target);
+  }
+  const Adapted adapted(*reference.folder, spec);
+  const auto apart = LoadedTransformer::Create(adapted, ResolveAdapter(spec));
+  const auto merged = LoadedTransformer::Create(MergedWeights(adapted, spec));
+  ASSERT_TRUE(apart.ok()) << apart.status();
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  double difference = 0, norm = 0, moved = 0;
+  const std::vector<float> expected = [&] {
+    const absl::Span<const float> logits = (*merged)->Take(reference.tokens).value();
+    return std::vector<float>(logits.begin(), logits.end());
+  }();
+  const absl::Span<const float> logits = (*apart)->Take(reference.tokens).value();
+  const float* const plain =
+      reference.logits.data() + (reference.tokens.size() - 1) * expected.size();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    difference += std::pow(logits[i] - expected[i], 2);
+    norm += std::pow(expected[i], 2);
+    moved += std::pow(plain[i] - expected[i], 2);
+  }
+  EXPECT_LE(std::sqrt(difference / norm), 1e-5);
+  EXPECT_GT(std::sqrt(moved / norm), 1e-3);
+}
 
 TEST(LoadedTransformerRefusalsTest, TensorsThatAreMissingOrOfAnotherShapeAreNamed) {
   const Reference reference = Open("llama");
