@@ -224,13 +224,19 @@ nlohmann::ordered_json PartsJson(const std::vector<MemoryPart>& parts) {
   return json;
 }
 
+// Says how many of the dense parameters are trained, if some are frozen.
+std::string TrainedShare(const ModelSize& model) {
+  if (model.trained() == model.dense()) return "";
+  return absl::StrCat(", of which ", FormatCount(model.trained()), " are trained");
+}
+
 }  // namespace
 
 std::string PlanSummary(const JobPlan& plan) {
   const std::string division = DivisionName(plan.spec);
   return absl::StrCat(
       plan.spec.name().empty() ? "the job" : plan.spec.name(), ": ", ModelName(plan.spec.model()),
-      ", ", FormatCount(plan.model.dense()), " dense parameters",
+      ", ", FormatCount(plan.model.dense()), " dense parameters", TrainedShare(plan.model),
       plan.model.sparse.empty() ? "" : absl::StrCat(" and rows of ", plan.model.row_dim()), "; ",
       plan.spec.workers(), plan.spec.workers() == 1 ? " worker" : " workers", ", by ",
       RoadName(plan, TrainsByAllReduce(plan.spec)), division.empty() ? "" : ", ", division);
@@ -281,6 +287,7 @@ std::string PlanJson(const JobPlan& plan) {
       {"workers", plan.spec.workers()},
       {"mesh", MeshJson(plan.spec)},
       {"dense_parameters", plan.model.dense()},
+      {"trained_parameters", plan.model.trained()},
       {"worker_bytes", plan.memory.worker_bytes()},
       {"worker_own_bytes", plan.memory.worker_own_bytes()},
       {"worker_parts", PartsJson(plan.memory.worker)},

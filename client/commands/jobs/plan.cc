@@ -14,6 +14,7 @@
 #include "client/plan/pipeline_plan.h"
 #include "client/plan/plan_output.h"
 #include "client/plan/step_order.h"
+#include "client/plan/tensor_list.h"
 #include "client/terminal/terminal.h"
 #include "common/base/machine/multiplies_bfloat16.h"
 #include "common/base/machine/usable_resources.h"
@@ -30,6 +31,7 @@ void AddPlan(CLI::App& app, Session& session) {
     bool effective = false;
     bool order = false;
     bool schedule = false;
+    bool tensors = false;
     // The file to draw the schedule to, too; empty: none.
     std::string out;
     Replace replace = Replace::kNever;
@@ -46,11 +48,18 @@ void AddPlan(CLI::App& app, Session& session) {
                  "Instead print the actions of one training step in order, with the exchanges that "
                  "each starts; for small jobs")
       ->excludes("--effective");
+  command
+      ->add_flag(
+          "--tensors", arguments->tensors,
+          "Instead list the model's dense tensors, by the names that optimizer.groups takes, "
+          "and how each is trained")
+      ->excludes("--effective")
+      ->excludes("--order");
   auto* schedule = command->add_flag(
       "--schedule", arguments->schedule,
       "Instead draw what each stage of a pipeline (parallelism.pipeline) does in a step, and when; "
       "with the time in which stages wait, and the activations that they have");
-  schedule->excludes("--effective")->excludes("--order");
+  schedule->excludes("--effective")->excludes("--order")->excludes("--tensors");
   command->add_option("--out", arguments->out, "Draw the schedule into this SVG file, too")
       ->option_text("FILE")
       ->needs(schedule);
@@ -81,7 +90,9 @@ void AddPlan(CLI::App& app, Session& session) {
                               PlanJob(spec, ReadDataHead(spec),
                                       {.multiply_bf16 = MultipliesBFloat16(),
                                        .threads = static_cast<uint32_t>(UsableProcessors())}));
-      if (arguments->order) {
+      if (arguments->tensors) {
+        json ? PrintJsonText(TensorsJson(plan)) : WriteText(stdout, TensorsText(plan));
+      } else if (arguments->order) {
         MUSTER_ASSIGN_OR_RETURN(const std::vector<OrderedAction> order, OrderOfStep(plan));
         json ? PrintJsonText(OrderJson(order)) : WriteText(stdout, OrderText(plan, order));
       } else if (arguments->effective) {

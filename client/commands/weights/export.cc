@@ -23,6 +23,8 @@
 #include "common/chat_template/model_chat_template.h"
 #include "common/checkpoint/checkpoint_name.h"
 #include "common/files/output_file.h"
+#include "common/model_files/adapter_folder.h"
+#include "common/model_files/merged_weights.h"
 #include "common/model_files/model_file.h"
 #include "common/model_files/write_model_folder.h"
 #include "common/tensor/dtype.h"
@@ -46,6 +48,8 @@ struct ExportArguments {
   // Empty: as `out` ends.
   std::string format;
   std::string tokenizer;
+  // Adapters are added to the weights that they lie beside.
+  bool merge = false;
   Replace replace = Replace::kNever;
   // With kHuggingFace alone.
   std::string type = "f32";
@@ -138,7 +142,15 @@ absl::Status ExportFolder(const Session& session, JobClient& jobs, const Checkpo
   v1::TransformerSpec spec = job.spec().model().transformer();
   FillTransformerDefaults(1, spec);
   MUSTER_RETURN_IF_ERROR(FamilyOf(spec).status());
-  MUSTER_RETURN_IF_ERROR(CheckModelFolder(arguments.out, arguments.replace));
+  const bool adapters_alone = job.spec().has_adapter() && !arguments.merge;
+  if (arguments.merge && !job.spec().has_adapter()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job ", job_id,
+                     " has no adapters, so there is nothing to --merge: leave it "
+                     "out"));
+  }
+  MUSTER_RETURN_IF_ERROR(adapters_alone ? CheckAdapterFolder(arguments.out, arguments.replace)
+                                        : CheckModelFolder(arguments.out, arguments.replace));
   std::string beside = arguments.out;
   while (beside.size() > 1 && beside.back() == '/') beside.pop_back();
   // A temporary file, from which the folder is made.
@@ -147,7 +159,16 @@ absl::Status ExportFolder(const Session& session, JobClient& jobs, const Checkpo
   MUSTER_RETURN_IF_ERROR(WriteWeights(jobs, checkpoint, *file, arguments.tokenizer).status());
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const ModelFile> model,
                           ModelFile::Open(file->partial()));
-  ModelFolderContents contents{*model};
+  if (adapters_alone) {
+    MUSTER_RETURN_IF_ERROR(
+        WriteAdapterFolder(arguments.out, *model, job.spec().adapter(), arguments.replace));
+    session.PrintResult(
+        absl::StrCat(arguments.out, ": adapter_config.json, adapter_model.safetensors"),
+        {{"job_id", job_id}, {"folder", arguments.out}});
+    return absl::OkStatus();
+  }
+  const MergedWeights merged(*model, job.spec().adapter());
+  ModelFolderContents contents{merged};
   contents.type = TypeOf(arguments.type);
   contents.file_bytes = arguments.file_bytes;
   if (const std::optional<std::string>& json = model->tokenizer_json(); json.has_value()) {
@@ -185,6 +206,11 @@ absl::StatusOr<std::string> FormatOf(const ExportArguments& arguments) {
 absl::Status Export(const Session& session, JobClient& jobs, const CheckpointName& checkpoint,
                     const ExportArguments& arguments) {
   MUSTER_ASSIGN_OR_RETURN(const std::string format, FormatOf(arguments));
+  if (arguments.merge && format != kHuggingFace) {
+    return absl::InvalidArgumentError(
+        "--merge is for --format huggingface: a safetensors file has the adapters beside the "
+        "weights, as `muster generate` reads them");
+  }
   return format == kHuggingFace ? ExportFolder(session, jobs, checkpoint, arguments)
                                 : ExportFile(session, jobs, checkpoint, arguments);
 }
@@ -211,6 +237,10 @@ void AddExport(CLI::App& app, Session& session) {
                    "GPT-2, Llama, Mistral, Qwen 2 or 3, or one of these with experts (Mixtral, "
                    "Qwen2-MoE, Qwen3-MoE, OLMoE). Default: safetensors")
       ->transform(OneOf({kSafetensors, kHuggingFace}));
+  command->add_flag("--merge", arguments->merge,
+                    "With --format huggingface, of a job with adapters: write the whole model with "
+                    "the adapters added to its weights, instead of the adapters alone in PEFT's "
+                    "layout");
   command->add_option("--tokenizer", arguments->tokenizer,
                       "Tokenizer of a transformer, if it is not where the job says");
   command
