@@ -179,7 +179,7 @@ absl::Status WriteAdapterFolder(const std::string& folder, const Weights& weight
   }
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,
                           SafetensorsWriter::Create((fs::path(folder) / kAdapterWeights).string(),
-                                                    announced, {{"format", "pt"}}, replace));
+                                                    announced, {{"format", "pt"}}, DType::kF32, replace));
   for (uint32_t block = 0; block < weights.spec().layers(); ++block) {
     for (const FileLayer& layer : layers) {
       MUSTER_RETURN_IF_ERROR(AppendLayer(weights, block, layer, rank, *writer));

@@ -48,11 +48,11 @@ def follow(installed, tmp_path):
     for each in PROGRAMS:
         (home / ".local/bin" / pathlib.Path(each).name).symlink_to(ROOT / each)
 
-    def run(page, **variables):
+    def run(page, before="", **variables):
         environment = {"HOME": str(home), "PATH": f"{home}/.local/bin:/usr/bin:/bin", **variables}
         # What a script that fails leaves is ended with it: daemons end by themselves when their group is told to.
         with subprocess.Popen(
-            ["bash", "-c", script_of(ROOT / "docs" / page)], cwd=folder, env=environment, text=True,
+            ["bash", "-c", before + script_of(ROOT / "docs" / page)], cwd=folder, env=environment, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         ) as process:  # fmt: skip
             try:
@@ -107,6 +107,63 @@ def test_a_text_becomes_a_language_model(follow):
     bits = float(re.search(r"^bits_per_byte ([\d.]+), ", printed, re.MULTILINE).group(1))
     assert 1 < bits < 4, printed
     assert re.search(r"^The licensee may", printed, re.MULTILINE) and re.search(r"^This program is", printed, re.MULTILINE), printed
+
+
+# Makes a small model as those of a page are: it knows chats, but other answers.
+SMALL_MODEL = r"""
+set -euo pipefail
+mkdir first learned
+cat > first/add_turns.py <<'END'
+import json
+chats = []
+for question in ("What is red?", "What is blue?", "Who are you?", "Say hi"):
+    messages = [{"role": "user", "content": question}, {"role": "assistant", "content": "I do not know yet."}]
+    chats.append(json.dumps({"messages": messages}))
+with open("first/chats.jsonl", "w") as file:
+    file.write("\n".join(chats * 100) + "\n")
+with open("learned/tokenizer.json") as file:
+    tokenizer = json.load(file)
+for text in ("<|im_start|>", "<|im_end|>"):
+    token = max(each["id"] for each in tokenizer["added_tokens"]) + 1
+    tokenizer["added_tokens"].append({"id": token, "content": text, "special": True})
+with open("learned/tokenizer.json", "w") as file:
+    json.dump(tokenizer, file)
+turns = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+turns += "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+with open("learned/tokenizer_config.json", "w") as file:
+    json.dump({"eos_token": "<|im_end|>", "chat_template": turns}, file)
+END
+cat > first/job.yaml <<'END'
+name: first
+model:
+  transformer: {layers: 2, width: 64, heads: 4, kv_heads: 2, context: 48, norm: RMS_NORM, positions: ROTARY, activation: SWIGLU,
+                no_biases: true, attention_biases: true}
+data:
+  sequences: {path: first/chats.jsonl, tokenizer: learned}
+optimizer: {name: adamw, learning_rate: 0.003}
+update: {dense: ALL_REDUCE}
+batch_size: 8
+stop: {steps: 150}
+seed: 2
+END
+printf 'user assistant What is red? blue Who are you Say hi I do not know yet. Wine sea small model Hello there!\n%.0s' 1 2 3 > first/text.txt
+muster tokenizer train --data first/text.txt --vocabulary 280 --out learned/tokenizer.json > first/log
+/usr/bin/python3 first/add_turns.py
+muster up --servers 0 --workers 1 --data-dir first/cluster >> first/log
+muster submit first/job.yaml --watch >> first/log
+muster export first --format huggingface --out model >> first/log
+muster down >> first/log
+rm -r first learned
+"""
+
+
+def test_a_published_model_learns_from_chats(follow):
+    printed = follow("tutorial_fine_tuning.md", before=SMALL_MODEL)
+    assert len(re.findall(r"^SUCCEEDED", printed, re.MULTILINE)) == 5, printed
+    assert "The mesh makes the step of one process" in printed
+    for answer in ("Wine is red.", "A small model.", "The sea is blue."):
+        assert re.search(f"^{re.escape(answer)}$", printed, re.MULTILINE), printed
+    assert "adapter_model.safetensors" in printed and "read again, it gives the job's logits and tokens" in printed
 
 
 def test_every_block_of_a_tutorial_is_run(tmp_path):

@@ -31,6 +31,7 @@
 #include "common/daemon/parse_flags.h"
 #include "common/daemon/report_failure.h"
 #include "common/kernels/matmul.h"
+#include "common/model_files/merged_weights.h"
 #include "common/model_files/model_file.h"
 #include "common/model_files/model_folder.h"
 #include "common/model_files/weights.h"
@@ -254,8 +255,11 @@ absl::Status Compare(const Flags& flags) {
   const DType type = flags.type == "bf16"  ? DType::kBf16
                      : flags.type == "f16" ? DType::kF16
                                            : DType::kF32;
+  // A folder has adapters in the weights that they lie beside.
+  const MergedWeights merged(*file,
+                             file->adapter() == nullptr ? v1::AdapterSpec() : *file->adapter());
   return CompareModels({flags.model, folder.get(), written.get()},
-                       {"the job", file.get(), original.get()}, type);
+                       {"the job", &merged, original.get()}, type);
 }
 
 absl::Status Run(const Flags& flags) {
