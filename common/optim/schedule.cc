@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
 #include "common/text/did_you_mean.h"
 #include "proto/job.pb.h"
 
@@ -42,51 +44,178 @@ absl::Status ValidateScaling(const v1::ScheduleSpec& spec) {
   return absl::OkStatus();
 }
 
-// From 0 at the end of the warm-up to 1 at the end of the schedule.
-double Progress(uint64_t since_warmup, uint64_t warmup, uint64_t total) {
-  if (total <= warmup) return 1;
-  return std::min(1.0, static_cast<double>(since_warmup) / static_cast<double>(total - warmup));
+// What a schedule's specification may have, by its name.
+struct ScheduleKind {
+  absl::string_view name;
+  bool period = false;
+  bool final_fraction = false;
+  bool decay = false;
+  bool points = false;
+};
+
+constexpr ScheduleKind kSchedules[] = {
+    {.name = "constant"},
+    {.name = "step", .period = true},
+    {.name = "linear", .final_fraction = true},
+    {.name = "cosine", .final_fraction = true},
+    {.name = "inverse_square_root"},
+    {.name = "warmup_stable_decay", .final_fraction = true, .decay = true},
+    {.name = "piecewise_constant", .points = true},
+    {.name = "piecewise_linear", .points = true},
+};
+
+const ScheduleKind* FindSchedule(absl::string_view name) {
+  if (name.empty()) name = "constant";
+  for (const ScheduleKind& kind : kSchedules) {
+    if (kind.name == name) return &kind;
+  }
+  return nullptr;
+}
+
+absl::Status CheckUsedFields(const v1::ScheduleSpec& spec, const ScheduleKind& kind) {
+  if (!kind.period) {
+    if (spec.period() != 0) return NotUsed(spec, "period", spec.period(), "step");
+    if (spec.factor() != 0) return NotUsed(spec, "factor", spec.factor(), "step");
+  }
+  if (!kind.final_fraction) {
+    const absl::string_view users = "linear, cosine or warmup_stable_decay";
+    if (spec.final_fraction() != 0) {
+      return NotUsed(spec, "final_fraction", spec.final_fraction(), users);
+    }
+    if (spec.total_steps() != 0) return NotUsed(spec, "total_steps", spec.total_steps(), users);
+  }
+  if (!kind.decay) {
+    const absl::string_view users = "warmup_stable_decay";
+    if (spec.decay_steps() != 0) return NotUsed(spec, "decay_steps", spec.decay_steps(), users);
+    if (!spec.decay_shape().empty()) {
+      return NotUsed(spec, "decay_shape", spec.decay_shape(), users);
+    }
+  }
+  if (!kind.points && spec.points_size() > 0) {
+    return NotUsed(spec, "points", absl::StrCat(spec.points_size(), " points"),
+                   "piecewise_constant or piecewise_linear");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateDecay(const v1::ScheduleSpec& spec) {
+  if (spec.decay_steps() == 0) {
+    return absl::InvalidArgumentError(
+        "schedule.decay_steps is 0: schedule warmup_stable_decay needs the number of steps over "
+        "which the rate falls at the end");
+  }
+  const std::string& shape = spec.decay_shape();
+  if (!shape.empty() && shape != "linear" && shape != "cosine" && shape != "square_root") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schedule.decay_shape is \"", shape, "\": it must be one of linear, cosine, square_root",
+        DidYouMean(shape, {"linear", "cosine", "square_root"})));
+  }
+  const uint64_t total = spec.total_steps();
+  if (total != 0 && spec.decay_steps() > total - spec.warmup_steps()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule.decay_steps is ", spec.decay_steps(), ": after warmup_steps, ",
+                     spec.warmup_steps(), ", total_steps, ", total, ", leaves ",
+                     total - spec.warmup_steps(), " steps; it must be at most so many"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidatePoints(const v1::ScheduleSpec& spec) {
+  if (spec.points().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("schedule.points is empty: schedule ",
+                                                   spec.name(),
+                                                   " needs steps with factors of the rate"));
+  }
+  uint64_t least = spec.warmup_steps();
+  for (int i = 0; i < spec.points_size(); ++i) {
+    const v1::SchedulePoint& point = spec.points(i);
+    if (point.step() < least) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "schedule.points[", i, "].step is ", point.step(), ": it must be at least ", least,
+          i == 0 ? ", which is warmup_steps" : ", since each point comes after the one before"));
+    }
+    if (!(point.factor() >= 0 && std::isfinite(point.factor()))) {
+      return absl::InvalidArgumentError(absl::StrCat("schedule.points[", i, "].factor is ",
+                                                     point.factor(),
+                                                     ": it must be a finite number of at least 0"));
+    }
+    least = point.step() + 1;
+  }
+  return absl::OkStatus();
+}
+
+// From 0 at clock `begin` to 1 at clock `end`, and from there on.
+double Progress(uint64_t clock, uint64_t begin, uint64_t end) {
+  if (end <= begin) return 1;
+  return std::min(1.0, static_cast<double>(clock - begin) / static_cast<double>(end - begin));
+}
+
+// The share of a decay that is left at progress `p`.
+double LeftOfDecay(absl::string_view shape, double p) {
+  if (shape == "cosine") return 0.5 * (1 + std::cos(std::numbers::pi * p));
+  if (shape == "square_root") return 1 - std::sqrt(p);
+  return 1 - p;
+}
+
+double DecayFraction(const v1::ScheduleSpec& spec, uint64_t clock, uint64_t total) {
+  const uint64_t warmup = spec.warmup_steps();
+  const bool stable_first = spec.name() == "warmup_stable_decay";
+  uint64_t begin = warmup;
+  if (stable_first && total > spec.decay_steps()) {
+    begin = std::max(warmup, total - spec.decay_steps());
+  }
+  if (clock < begin) return 1;
+  const double final_fraction = spec.final_fraction();
+  const absl::string_view shape = stable_first ? spec.decay_shape() : spec.name();
+  return final_fraction + (1 - final_fraction) * LeftOfDecay(shape, Progress(clock, begin, total));
+}
+
+double PointFraction(const v1::ScheduleSpec& spec, uint64_t clock) {
+  uint64_t step = spec.warmup_steps();
+  double factor = 1;
+  for (const v1::SchedulePoint& point : spec.points()) {
+    if (point.step() > clock) {
+      if (spec.name() == "piecewise_constant") return factor;
+      return factor + (point.factor() - factor) * Progress(clock, step, point.step());
+    }
+    step = point.step();
+    factor = point.factor();
+  }
+  return factor;
 }
 
 }  // namespace
 
 absl::Status ValidateSchedule(const v1::ScheduleSpec& spec) {
-  const std::string& name = spec.name();
-  const bool step = name == "step";
-  const bool decays_to_end = name == "linear" || name == "cosine";
-  if (!step && !decays_to_end && !name.empty() && name != "constant" &&
-      name != "inverse_square_root") {
-    const std::vector<std::string> names = {"constant", "step", "linear", "cosine",
-                                            "inverse_square_root"};
+  const ScheduleKind* const kind = FindSchedule(spec.name());
+  if (kind == nullptr) {
+    std::vector<std::string> names;
+    for (const ScheduleKind& known : kSchedules) names.emplace_back(known.name);
     return absl::InvalidArgumentError(
-        absl::StrCat("schedule.name is \"", name, "\": it must be one of ",
-                     absl::StrJoin(names, ", "), DidYouMean(name, names)));
+        absl::StrCat("schedule.name is \"", spec.name(), "\": it must be one of ",
+                     absl::StrJoin(names, ", "), DidYouMean(spec.name(), names)));
   }
-  if (!step && spec.period() != 0) return NotUsed(spec, "period", spec.period(), "step");
-  if (!step && spec.factor() != 0) return NotUsed(spec, "factor", spec.factor(), "step");
-  if (!decays_to_end && spec.final_fraction() != 0) {
-    return NotUsed(spec, "final_fraction", spec.final_fraction(), "linear or cosine");
-  }
-  if (!decays_to_end && spec.total_steps() != 0) {
-    return NotUsed(spec, "total_steps", spec.total_steps(), "linear or cosine");
-  }
-  if (step && spec.period() == 0) {
+  MUSTER_RETURN_IF_ERROR(CheckUsedFields(spec, *kind));
+  if (kind->period && spec.period() == 0) {
     return absl::InvalidArgumentError(
         "schedule.period is 0: schedule step needs the number of steps between reductions");
   }
-  if (step && !(spec.factor() > 0 && spec.factor() <= 1)) {
+  if (kind->period && !(spec.factor() > 0 && spec.factor() <= 1)) {
     return absl::InvalidArgumentError(absl::StrCat("schedule.factor is ", spec.factor(),
                                                    ": schedule step needs a number in (0, 1]"));
   }
-  if (decays_to_end && !(spec.final_fraction() >= 0 && spec.final_fraction() <= 1)) {
+  if (kind->final_fraction && !(spec.final_fraction() >= 0 && spec.final_fraction() <= 1)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "schedule.final_fraction is ", spec.final_fraction(), ": it must be a number in [0, 1]"));
   }
-  if (decays_to_end && spec.total_steps() != 0 && spec.total_steps() <= spec.warmup_steps()) {
+  if (kind->final_fraction && spec.total_steps() != 0 &&
+      spec.total_steps() <= spec.warmup_steps()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "schedule.total_steps is ", spec.total_steps(), ": it must be above warmup_steps, ",
         spec.warmup_steps(), ", or 0 for the job's last step"));
   }
+  if (kind->decay) MUSTER_RETURN_IF_ERROR(ValidateDecay(spec));
+  if (kind->points) MUSTER_RETURN_IF_ERROR(ValidatePoints(spec));
   return ValidateScaling(spec);
 }
 
@@ -95,19 +224,16 @@ float LearningRate(const v1::ScheduleSpec& spec, float base, uint64_t clock, uin
   const double step = static_cast<double>(clock) + 1;
   if (clock < warmup) return static_cast<float>(base * (step / static_cast<double>(warmup)));
 
-  const uint64_t since = clock - warmup;
+  const ScheduleKind* const kind = FindSchedule(spec.name());
   const uint64_t total = spec.total_steps() != 0 ? spec.total_steps() : total_steps;
-  const double final_fraction = spec.final_fraction();
   double fraction = 1;
-  if (spec.name() == "step") {
-    fraction =
-        std::pow(static_cast<double>(spec.factor()), static_cast<double>(since / spec.period()));
-  } else if (spec.name() == "linear") {
-    fraction = 1 - (1 - final_fraction) * Progress(since, warmup, total);
-  } else if (spec.name() == "cosine") {
-    fraction =
-        final_fraction + (1 - final_fraction) * 0.5 *
-                             (1 + std::cos(std::numbers::pi * Progress(since, warmup, total)));
+  if (kind->period) {
+    fraction = std::pow(static_cast<double>(spec.factor()),
+                        static_cast<double>((clock - warmup) / spec.period()));
+  } else if (kind->final_fraction) {
+    fraction = DecayFraction(spec, clock, total);
+  } else if (kind->points) {
+    fraction = PointFraction(spec, clock);
   } else if (spec.name() == "inverse_square_root") {
     fraction = std::sqrt(static_cast<double>(std::max<uint64_t>(warmup, 1)) / step);
   }

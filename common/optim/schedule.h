@@ -21,9 +21,17 @@ class ScheduleSpec;
 //                         Loshchilov, Hutter 2017, eq. 5, one period
 //   inverse_square_root   base · √(max(W, 1) / (clock + 1))
 //                         Vaswani et al. 2017, eq. 3, peak `base`
+//   warmup_stable_decay   base until clock B, then base · (f + (1 - f) left(q)); left(q) is by
+//                         decay_shape linear (or empty): 1 - q, cosine: (1 + cos(πq)) / 2,
+//                         square_root: 1 - √q
+//                         Hu et al. 2024 (MiniCPM), section 4; Hägele et al. 2024, 1 - √q
+//   piecewise_constant    base · the factor of the last point at or before the clock
+//   piecewise_linear      base · a factor on the straight line between the points around the
+//                         clock; after the last one, that one's
 //
 // p = min(1, s / (T - W)), f = final_fraction; T is the specification's total_steps, or the job's
-// where that is 0.
+// where that is 0. B = max(W, T - decay_steps), and q = min(1, (clock - B) / (T - B)). Points are
+// at clocks, and before the first there is one at clock W with factor 1.
 
 // Checks a specification. InvalidArgument: the name is unknown, a value is out of range, or the
 // schedule does not use a field; the message names the field, the value and what would be right.

@@ -56,7 +56,38 @@ INSTANTIATE_TEST_SUITE_P(
         Rates{"name: 'cosine' warmup_steps: 8", {1, 2, 3, 4, 5, 6, 7, 8, 8, 4, 0}},
         Rates{"name: 'inverse_square_root'", {8, 5.656854f, 4.618802f, 4}},
         Rates{"name: 'inverse_square_root' warmup_steps: 4",
-              {2, 4, 6, 8, 7.155418f, 6.531973f, 6.047432f, 5.656854f}}));
+              {2, 4, 6, 8, 7.155418f, 6.531973f, 6.047432f, 5.656854f}},
+        Rates{"name: 'warmup_stable_decay' warmup_steps: 2 decay_steps: 4",
+              {4, 8, 8, 8, 8, 8, 8, 6, 4, 2, 0, 0}},
+        Rates{"name: 'warmup_stable_decay' decay_steps: 2 final_fraction: 0.5 total_steps: 4 "
+              "decay_shape: 'linear'",
+              {8, 8, 8, 6, 4, 4}},
+        Rates{"name: 'warmup_stable_decay' decay_steps: 4 total_steps: 5 decay_shape: 'cosine'",
+              {8, 8, 6.828427f, 4, 1.171573f, 0, 0}},
+        Rates{"name: 'warmup_stable_decay' decay_steps: 4 total_steps: 5 final_fraction: 0.25 "
+              "decay_shape: 'square_root'",
+              {8, 8, 5, 3.757359f, 2.803848f, 2, 2}},
+        Rates{"name: 'piecewise_constant' points { step: 2 factor: 0.5 } "
+              "points { step: 3 factor: 2 } points { step: 5 factor: 0 }",
+              {8, 8, 4, 16, 16, 0, 0}},
+        Rates{"name: 'piecewise_constant' warmup_steps: 2 points { step: 2 factor: 0.5 }",
+              {4, 8, 4, 4}},
+        Rates{"name: 'piecewise_linear' points { factor: 0 } points { step: 4 factor: 1 } "
+              "points { step: 6 factor: 0.25 }",
+              {0, 2, 4, 6, 8, 5, 2, 2}},
+        Rates{"name: 'piecewise_linear' warmup_steps: 2 points { step: 4 factor: 0.5 }",
+              {4, 8, 8, 6, 4, 4}}));
+
+// The decay then begins with the warm-up's end, or with the job.
+TEST(ScheduleTest, DecayLongerThanTheJobStillEndsWithIt) {
+  const v1::ScheduleSpec spec = Parse("name: 'warmup_stable_decay' decay_steps: 20");
+  EXPECT_FLOAT_EQ(LearningRate(spec, 8, 0, 10), 8);
+  EXPECT_FLOAT_EQ(LearningRate(spec, 8, 5, 10), 4);
+  EXPECT_FLOAT_EQ(LearningRate(spec, 8, 10, 10), 0);
+  const v1::ScheduleSpec warm = Parse("name: 'warmup_stable_decay' decay_steps: 9 warmup_steps: 6");
+  EXPECT_FLOAT_EQ(LearningRate(warm, 8, 6, 10), 8);
+  EXPECT_FLOAT_EQ(LearningRate(warm, 8, 8, 10), 4);
+}
 
 TEST(ScheduleTest, WarmUpLongerThanTheJobOnlyWarmsUp) {
   const v1::ScheduleSpec spec = Parse("name: 'linear' warmup_steps: 20");
@@ -103,6 +134,25 @@ INSTANTIATE_TEST_SUITE_P(
         BadSchedule{"name: 'cosine' final_fraction: nan", {"final_fraction is nan"}},
         BadSchedule{"name: 'linear' warmup_steps: 5 total_steps: 5",
                     {"total_steps is 5", "warmup_steps, 5"}},
+        BadSchedule{"name: 'cosine' decay_steps: 3",
+                    {"decay_steps is 3", "take warmup_stable_decay"}},
+        BadSchedule{"name: 'linear' decay_shape: 'cosine'", {"decay_shape is cosine"}},
+        BadSchedule{"points { step: 3 factor: 1 }", {"points is 1 points", "piecewise_linear"}},
+        BadSchedule{"name: 'warmup_stable_decay'", {"decay_steps is 0", "needs the number"}},
+        BadSchedule{"name: 'warmup_stable_decay' decay_steps: 1 decay_shape: 'sqrt'",
+                    {"decay_shape is \"sqrt\"", "square_root"}},
+        BadSchedule{"name: 'warmup_stable_decay' decay_steps: 6 warmup_steps: 5 total_steps: 10",
+                    {"decay_steps is 6", "leaves 5 steps"}},
+        BadSchedule{"name: 'warmup_stable_decay' decay_steps: 6 final_fraction: 2",
+                    {"final_fraction is 2"}},
+        BadSchedule{"name: 'piecewise_linear'", {"points is empty", "piecewise_linear"}},
+        BadSchedule{"name: 'piecewise_linear' warmup_steps: 5 points { step: 4 factor: 1 }",
+                    {"points[0].step is 4", "at least 5, which is warmup_steps"}},
+        BadSchedule{"name: 'piecewise_constant' points { step: 4 } points { step: 4 }",
+                    {"points[1].step is 4", "at least 5", "after the one before"}},
+        BadSchedule{"name: 'piecewise_constant' points { factor: -1 }",
+                    {"points[0].factor is -1", "at least 0"}},
+        BadSchedule{"name: 'piecewise_constant' points { factor: inf }", {"factor is inf"}},
         BadSchedule{"scaling: 'cubic'", {"scaling is \"cubic\"", "square_root"}},
         BadSchedule{"scaling: 'linear'", {"base_batch_size is 0", "linear"}},
         BadSchedule{"base_batch_size: 64", {"base_batch_size is 64", "scaling is none"}}));
