@@ -23,10 +23,11 @@ absl::StatusOr<std::unique_ptr<const Optimizer>> CreateOptimizer(const v1::Optim
   if (name == "rmsprop") return CreateRmsprop(spec);
   if (name == "adam") return CreateAdam(spec);
   if (name == "adamw") return CreateAdamW(spec);
+  if (name == "lion") return CreateLion(spec);
   if (name == "ftrl") return CreateFtrl(spec);
   const std::vector<std::string> names = {
       "sgd",     "momentum", "nesterov", "adagrad", "row_wise_adagrad",
-      "rmsprop", "adam",     "adamw",    "ftrl"};
+      "rmsprop", "adam",     "adamw",    "lion",    "ftrl"};
   return absl::InvalidArgumentError(
       absl::StrCat("optimizer.name is \"", name, "\": it must be one of ",
                    absl::StrJoin(names, ", "), DidYouMean(name, names)));

@@ -60,6 +60,8 @@ struct OptimizerStep {
 //                     Kingma, Ba 2015, algorithm 1
 //   adamw             w -= ηλw together with adam's step of λ = 0
 //                     Loshchilov, Hutter 2019, algorithm 2
+//   lion              c = β₁m + (1-β₁)g;  m = β₂m + (1-β₂)g;  w -= η(sgn(c) + λw)
+//                     Chen et al. 2023, algorithm 2
 //   ftrl              σ = (√(n+g²) - √n)/η;  z += g - σw;  n += g²;
 //                     w = |z| ≤ l1 ? 0 : -(z - sgn(z) l1) / ((β + √n)/η + l2)
 //                     McMahan et al. 2013, algorithm 1
@@ -78,6 +80,7 @@ struct OptimizerStep {
 //   rmsprop             accumulator   decay 0.9 (ρ), epsilon 1e-8, weight_decay 0
 //   adam                m, v          beta1 0.9, beta2 0.999, epsilon 1e-8, weight_decay 0
 //   adamw               m, v          beta1 0.9, beta2 0.999, epsilon 1e-8, weight_decay 0.01
+//   lion                m             beta1 0.9, beta2 0.99, weight_decay 0
 //   ftrl                z, n          beta 1, l1 0, l2 0, initial_accumulator 0
 //
 // A NaN gradient makes its weight NaN. Where state decays towards 0, subnormal numbers count as 0

@@ -45,7 +45,8 @@ TEST_P(AnyOptimizerTest, GoesDownAParabola) {
     optimizer->Apply({.learning_rate = 0.05f, .step = static_cast<uint64_t>(t)}, gradient,
                      absl::MakeSpan(parameters.weights), absl::MakeSpan(parameters.state));
   }
-  for (float w : parameters.weights) EXPECT_NEAR(w, 0.25f, 0.05f);
+  // Lion goes on around the minimum by steps as long as the rate.
+  for (float w : parameters.weights) EXPECT_NEAR(w, 0.25f, 0.051f);
 }
 
 TEST_P(AnyOptimizerTest, DivisionIntoCallsDoesNotMatter) {
@@ -107,7 +108,8 @@ TEST_P(AnyOptimizerTest, DecayingStateNeverBecomesSubnormal) {
 
 INSTANTIATE_TEST_SUITE_P(All, AnyOptimizerTest,
                          testing::Values("sgd", "momentum", "nesterov", "adagrad",
-                                         "row_wise_adagrad", "rmsprop", "adam", "adamw", "ftrl"),
+                                         "row_wise_adagrad", "rmsprop", "adam", "adamw", "lion",
+                                         "ftrl"),
                          [](const auto& info) { return info.param; });
 
 struct BadOptimizer {
@@ -150,6 +152,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadOptimizer{"name: 'row_wise_adagrad' learning_rate: 1 l2: 1",
                      {"l2 is 1", "no such option"}},
         BadOptimizer{"name: 'rmsprop' learning_rate: 1 decay: 1", {"decay is 1"}},
+        BadOptimizer{"name: 'lion' learning_rate: 1 epsilon: 1e-8",
+                     {"epsilon is 1e-08", "lion has no such option", "beta1, beta2"}},
         BadOptimizer{"name: 'ftrl' learning_rate: 1 l1: -1", {"l1 is -1"}},
         BadOptimizer{"name: 'ftrl' learning_rate: 1 beta: inf", {"beta is inf"}},
         BadOptimizer{"name: 'ftrl' learning_rate: 1 weight_decay: 0.1",

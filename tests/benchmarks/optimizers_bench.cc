@@ -150,7 +150,7 @@ int Main(const Effort& effort, const std::string& json) {
     arrays.push_back(std::make_unique<Arrays>(static_cast<size_t>(span) / sizeof(float), *pool));
   }
   for (const char* name :
-       {"sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw", "ftrl"}) {
+       {"sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw", "lion", "ftrl"}) {
     v1::OptimizerSpec spec;
     spec.set_name(name);
     spec.set_learning_rate(0.1f);

@@ -42,7 +42,7 @@ const std::vector<std::string>& ModelNames() {
 const std::vector<std::string>& OptimizerNames() {
   static const auto* names =
       new std::vector<std::string>{"sgd",     "momentum", "nesterov", "adagrad", "row_wise_adagrad",
-                                   "rmsprop", "adam",     "adamw",    "ftrl"};
+                                   "rmsprop", "adam",     "adamw",    "lion",    "ftrl"};
   return *names;
 }
 

@@ -22,7 +22,7 @@ from muster._draft import JobDraft
 from muster._plain import Checkpoint, Client, Job, connect
 from muster.errors import CollectiveError, Error, InvalidArgument, JobCancelled, JobFailed, NotFinite, NotFound, Unreachable
 from muster.history import ClassResult, Evaluation, Evaluations, History, Point, RollBack, Series
-from muster.optimizers import SGD, Adagrad, Adam, AdamW, Ftrl, RMSprop, RowWiseAdagrad
+from muster.optimizers import SGD, Adagrad, Adam, AdamW, Ftrl, Lion, RMSprop, RowWiseAdagrad
 from muster.program import Resumed, checkpoint, in_job, report, resume, resume_folder
 from muster._version import __version__
 
@@ -44,6 +44,7 @@ __all__ = [
     "JobCancelled",
     "JobDraft",
     "JobFailed",
+    "Lion",
     "NotFinite",
     "NotFound",
     "Point",

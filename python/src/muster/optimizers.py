@@ -79,6 +79,14 @@ class AdamW(Adam):
 
 
 @dataclasses.dataclass(frozen=True)
+class Lion(Optimizer):
+    """Lion (Chen et al., 2023): steps by the sign of the momentum, whose rate is usually a tenth of AdamW's."""
+
+    betas: tuple[float, float] = (0.9, 0.99)
+    weight_decay: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Ftrl(Optimizer):
     """FTRL-proximal (McMahan et al., 2013), for sparse linear parts."""
 
@@ -95,5 +103,6 @@ _NAMES = {
     RMSprop: "rmsprop",
     Adam: "adam",
     AdamW: "adamw",
+    Lion: "lion",
     Ftrl: "ftrl",
 }
