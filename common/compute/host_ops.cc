@@ -60,7 +60,10 @@ AttentionDropout ProbabilitiesDropout(const OpDropout& dropout,
 }
 
 LogitsShape LogitsOf(const CrossEntropyShape& shape) {
-  return {.rows = shape.rows, .vocabulary = shape.tokens, .columns = shape.vocabulary};
+  return {.rows = shape.rows,
+          .vocabulary = shape.tokens,
+          .columns = shape.vocabulary,
+          .terms = shape.terms};
 }
 
 float ScaleOf(const CrossEntropyArrays& arrays) {

@@ -117,7 +117,7 @@ class Ops {
                                      DType type, const AttentionPartGradientArrays& arrays) = 0;
 
   // Softmax cross entropy of rows of logits: sums of the loss and of right predictions, and
-  // gradient = scale · (softmax - onehot of the label) in `type`.
+  // gradient = scale · (softmax - onehot of the label), with what the shape's terms add, in `type`.
   virtual void CrossEntropy(const CrossEntropyShape& shape, DType type,
                             const CrossEntropyArrays& arrays) = 0;
   // The same where ranks divide the vocabulary: parts [rows] of this rank's columns, and then what

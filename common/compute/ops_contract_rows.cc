@@ -236,19 +236,27 @@ struct LossCase {
   };
   Odd odd = Odd::kNone;
   int64_t nan = 0;
+  float smoothing = 0;
+  float z = 0;
+
+  LossTerms terms() const { return LossTerms::Of(smoothing, z, tokens); }
 };
 
-constexpr LossCase kLosses[] = {{1, 1, 1},
-                                {5, 7, 7},
-                                {5, 37, 33},
-                                {6, 256, 256},
-                                {6, 264, 257},
-                                {7, 5003, 5003},
-                                {5, 9000, 8970},
-                                {1, 1000, 1000, LossCase::Odd::kInfinities},
-                                {2, 1000, 1000, LossCase::Odd::kNan, 0},
-                                {1, 1000, 1000, LossCase::Odd::kNan, 1},
-                                {1, 1000, 1000, LossCase::Odd::kNan, 700}};
+constexpr LossCase kLosses[] = {
+    {1, 1, 1},
+    {5, 7, 7},
+    {5, 37, 33},
+    {6, 256, 256},
+    {6, 264, 257},
+    {7, 5003, 5003},
+    {5, 9000, 8970},
+    {.rows = 5, .V = 37, .tokens = 33, .smoothing = 0.25f},
+    {.rows = 6, .V = 264, .tokens = 257, .z = 0.125f},
+    {.rows = 5, .V = 5008, .tokens = 5003, .smoothing = 0.1f, .z = 0.01f},
+    {1, 1000, 1000, LossCase::Odd::kInfinities},
+    {2, 1000, 1000, LossCase::Odd::kNan, 0},
+    {1, 1000, 1000, LossCase::Odd::kNan, 1},
+    {1, 1000, 1000, LossCase::Odd::kNan, 700}};
 
 // Fills logits and labels with padding behind the tokens, rows without a label, a last token that
 // is right, and two logits that are as large, of which the first counts.
@@ -277,9 +285,9 @@ void FillLossCase(const LossCase& c, HostArray& logits, std::vector<int32_t>& la
 
 TEST_P(OpsContractTest, CrossEntropy) {
   for (const LossCase& c : kLosses) {
-    const auto [rows, V, tokens, odd, nan] = c;
-    SCOPED_TRACE(testing::Message()
-                 << rows << " x " << V << " of " << tokens << ", NaN at " << nan);
+    const int64_t rows = c.rows, V = c.V, tokens = c.tokens;
+    SCOPED_TRACE(testing::Message() << rows << " x " << V << " of " << tokens << ", NaN at "
+                                    << c.nan << ", smoothing " << c.smoothing << ", z " << c.z);
     const int64_t stride = traits().LogitsStride(V);
     HostArray logits = Random(DType::kF32, rows * V, 1, -8, 8);
     std::vector<int32_t> labels;
@@ -297,16 +305,21 @@ TEST_P(OpsContractTest, CrossEntropy) {
                                 {false, true, false}}) {
       HostArray gradient(type(), rows * V);
       HeadSums sums;
-      WithType(type(), [&, rows = rows, V = V, tokens = tokens](auto zero) {
+      WithType(type(), [&](auto zero) {
         using T = decltype(zero);
-        sums = SoftmaxCrossEntropyRows<T>({.rows = rows, .vocabulary = tokens, .columns = V},
-                                          logits.As<float>(), labels.data(),
-                                          made.has_scale ? scale : 1, gradient.As<T>(), V);
+        sums = SoftmaxCrossEntropyRows<T>(
+            {.rows = rows, .vocabulary = tokens, .columns = V, .terms = c.terms()},
+            logits.As<float>(), labels.data(), made.has_scale ? scale : 1, gradient.As<T>(), V);
       });
       void* const put = Put(strided);
       auto* const got_sums = PutValues(std::vector<HeadSums>{{10, 20, 30}});
       ops().CrossEntropy(
-          {.rows = rows, .vocabulary = V, .tokens = tokens, .logits_stride = stride}, type(),
+          {.rows = rows,
+           .vocabulary = V,
+           .tokens = tokens,
+           .logits_stride = stride,
+           .terms = c.terms()},
+          type(),
           {.logits = static_cast<float*>(put),
            .labels = PutValues(labels),
            .gradient = made.gradient ? put : nullptr,
@@ -350,7 +363,8 @@ struct ColumnShare {
 VocabularyShape KernelShape(const VocabularyShareShape& shape) {
   return {{.rows = shape.columns.rows,
            .vocabulary = shape.columns.tokens,
-           .columns = shape.columns.vocabulary},
+           .columns = shape.columns.vocabulary,
+           .terms = shape.columns.terms},
           shape.first_token};
 }
 
@@ -366,7 +380,8 @@ std::vector<ColumnShare> SharesOf(const LossCase& c, const HostArray& logits,
         ColumnShare{.shape = {.columns = {.rows = c.rows,
                                           .vocabulary = width,
                                           .tokens = std::clamp<int64_t>(c.tokens - begin, 0, width),
-                                          .logits_stride = traits.LogitsStride(width)},
+                                          .logits_stride = traits.LogitsStride(width),
+                                          .terms = c.terms()},
                               .first_token = static_cast<int32_t>(begin)},
                     .logits = HostArray(DType::kF32, c.rows * width),
                     .parts = std::vector<SoftmaxPart>(c.rows)});
@@ -415,6 +430,7 @@ TEST_P(OpsContractTest, CrossEntropyOfColumnsThatRanksDivide) {
         EXPECT_EQ(read[r].largest, share.parts[r].largest) << r;
         EXPECT_EQ(read[r].label, share.parts[r].label) << r;
         EXPECT_NEAR(read[r].sum, share.parts[r].sum, 1e-6 * std::abs(share.parts[r].sum)) << r;
+        EXPECT_NEAR(read[r].logits, share.parts[r].logits, 1e-3) << r;
       }
 
       HostArray gradient(type(), c.rows * width);

@@ -88,7 +88,8 @@ absl::Status ValidateTransformer(const v1::TransformerSpec& spec) {
   }
   const std::pair<absl::string_view, float> probabilities[] = {
       {"model.transformer.dropout", spec.dropout()},
-      {"model.transformer.attention_dropout", spec.attention_dropout()}};
+      {"model.transformer.attention_dropout", spec.attention_dropout()},
+      {"model.transformer.label_smoothing", spec.label_smoothing()}};
   for (const auto& [field, probability] : probabilities) {
     if (probability >= 0 && probability < 1) continue;
     return Invalid(field, absl::StrCat(probability), "it is a probability, in [0, 1)");
@@ -98,6 +99,10 @@ absl::Status ValidateTransformer(const v1::TransformerSpec& spec) {
     return Invalid("model.transformer.dropout", absl::StrCat(spec.dropout()),
                    absl::StrCat("but context · width is ", elements, "; with dropout at most ",
                                 kMaxDropoutElements, " is possible"));
+  }
+  if (!(spec.z_loss() >= 0 && std::isfinite(spec.z_loss()))) {
+    return Invalid("model.transformer.z_loss", absl::StrCat(spec.z_loss()),
+                   "it must be a finite number of at least 0 (usually about 1e-4)");
   }
   if (!(spec.norm_epsilon() >= 0 && spec.norm_epsilon() < 1)) {
     return Invalid("model.transformer.norm_epsilon", absl::StrCat(spec.norm_epsilon()),

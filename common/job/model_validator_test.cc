@@ -247,6 +247,10 @@ INSTANTIATE_TEST_SUITE_P(
                  model.set_heads(129);
                },
                HasSubstr("model.transformer.dropout is 0.1; but context · width is 34628173824")},
+        BadJob{"SmoothsLabelsAway", [](v1::JobSpec& s) { Transformer(s).set_label_smoothing(1); },
+               HasSubstr("model.transformer.label_smoothing is 1")},
+        BadJob{"RewardsLargeLogits", [](v1::JobSpec& s) { Transformer(s).set_z_loss(-1e-4f); },
+               AllOf(HasSubstr("model.transformer.z_loss is -0.0001"), HasSubstr("at least 0"))},
         BadJob{"DropsBelowNothing", [](v1::JobSpec& s) { Transformer(s).set_attention_dropout(-1); },
                HasSubstr("model.transformer.attention_dropout is -1")},
         BadJob{"ShapeOfAFileThatIsElsewhere",

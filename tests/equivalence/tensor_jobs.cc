@@ -54,6 +54,7 @@ v1::JobSpec TensorJob(TensorShape shape, const TempFolder& folder) {
     model.set_pad_vocabulary_to(24);
     model.set_dropout(0.1);
     model.set_attention_dropout(0.1);
+    model.set_label_smoothing(0.1);
   } else {
     model.set_separate_head(true);
     model.set_positions(v1::TransformerSpec::ROTARY);
@@ -63,6 +64,8 @@ v1::JobSpec TensorJob(TensorShape shape, const TempFolder& folder) {
     model.set_attention_biases(true);
     model.set_query_key_norm(v1::TransformerSpec::PER_HEAD);
     model.set_sliding_window(5);
+    model.set_label_smoothing(0.2);
+    model.set_z_loss(0.01);
     v1::RotaryScaling& scaling = *model.mutable_rotary_scaling();
     scaling.set_type(v1::RotaryScaling::LINEAR);
     scaling.set_factor(2);

@@ -36,6 +36,12 @@ absl::Status CheckProbability(absl::string_view field, float value) {
 absl::Status CheckNumbers(const Spec& spec) {
   MUSTER_RETURN_IF_ERROR(CheckProbability("dropout", spec.dropout()));
   MUSTER_RETURN_IF_ERROR(CheckProbability("attention_dropout", spec.attention_dropout()));
+  MUSTER_RETURN_IF_ERROR(CheckProbability("label_smoothing", spec.label_smoothing()));
+  if (!(spec.z_loss() >= 0 && std::isfinite(spec.z_loss()))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.transformer.z_loss is ", spec.z_loss(),
+                     "; it must be a finite number of at least 0 (usually about 1e-4)."));
+  }
   if (spec.dropout() > 0 && uint64_t{spec.context()} * spec.width() > kMaxDropoutElements) {
     return absl::InvalidArgumentError(
         absl::StrCat("model.transformer.dropout is ", spec.dropout(), ", but context · width is ",
@@ -157,6 +163,8 @@ absl::StatusOr<TransformerShape> ResolveTransformer(const v1::TransformerSpec& s
   if (const int64_t multiple = spec.pad_vocabulary_to(); multiple > 1) {
     shape.padded_vocabulary = RoundUp(shape.vocabulary, multiple);
   }
+  shape.label_smoothing = spec.label_smoothing();
+  shape.logits_z = spec.z_loss();
   shape.context = spec.context();
   if (spec.norm() == Spec::RMS_NORM) shape.norm = TransformerShape::Norm::kRmsNorm;
   if (spec.positions() == Spec::ROTARY) shape.positions = TransformerShape::Positions::kRotary;

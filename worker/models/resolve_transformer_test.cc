@@ -44,7 +44,8 @@ TEST(ResolveTransformerTest, Defaults) {
 TEST(ResolveTransformerTest, WhatIsGivenIsTaken) {
   const TransformerShape shape = *Resolve(
       "kv_heads: 2 vocabulary: 300 norm: RMS_NORM positions: ROTARY activation: SWIGLU "
-      "separate_head: true no_biases: true dropout: 0.25 attention_dropout: 0.5 "
+      "separate_head: true no_biases: true dropout: 0.25 attention_dropout: 0.5 label_smoothing: "
+      "0.125 z_loss: 0.5 "
       "rotary_base: 500000 norm_epsilon: 1e-6");
   EXPECT_EQ(shape.qkv_width(), 10 * 16);
   EXPECT_EQ(shape.vocabulary, 300);
@@ -56,6 +57,8 @@ TEST(ResolveTransformerTest, WhatIsGivenIsTaken) {
   EXPECT_FALSE(shape.biases);
   EXPECT_EQ(shape.dropout, 0.25f);
   EXPECT_EQ(shape.attention_dropout, 0.5f);
+  EXPECT_EQ(shape.label_smoothing, 0.125f);
+  EXPECT_EQ(shape.logits_z, 0.5f);
   EXPECT_EQ(shape.rotary.base, 500000);
   EXPECT_EQ(shape.norm_epsilon, 1e-6f);
   EXPECT_EQ(Resolve("feed_forward: 100 activation: SWIGLU")->feed_forward, 100);
@@ -148,6 +151,9 @@ TEST(ResolveTransformerTest, Refusals) {
                {"dropout: 1", "dropout", "1"},
                {"dropout: nan", "dropout", "nan"},
                {"attention_dropout: 1.5", "attention_dropout", "1.5"},
+               {"label_smoothing: 1", "label_smoothing", "1"},
+               {"z_loss: -1", "z_loss", "-1"},
+               {"z_loss: inf", "z_loss", "inf"},
                {"rotary_base: 0.5", "rotary_base", "0.5"},
                {"norm_epsilon: -1", "norm_epsilon", "-1"},
                {"vocabulary: 100", "vocabulary", "256"},

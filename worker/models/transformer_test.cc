@@ -349,7 +349,7 @@ const std::vector<const char*> kSettings = {
     "kv_heads: 1 norm: RMS_NORM positions: ROTARY no_biases: true head_width: 6 query_key_norm: "
     "PER_HEAD",
     "kv_heads: 1 norm: RMS_NORM positions: ROTARY no_biases: true query_key_norm: WHOLE_WIDTH",
-    "positions: ROTARY sliding_window: 2"};
+    "positions: ROTARY sliding_window: 2", "label_smoothing: 0.2 z_loss: 0.05"};
 
 INSTANTIATE_TEST_SUITE_P(Settings, TransformerSettingsTest, ::testing::ValuesIn(kSettings));
 INSTANTIATE_TEST_SUITE_P(Experts, TransformerSettingsTest,
@@ -362,6 +362,20 @@ TEST(TransformerTest, Llama) {
   ASSERT_NE(model, nullptr);
   EXPECT_EQ(model->description().units, 4);
   EXPECT_EQ(model->description().default_metric, "bits_per_byte");
+}
+
+// An evaluation's loss is cross entropy, training's has all terms.
+TEST(TransformerTest, EvaluationsReportPlainCrossEntropy) {
+  const auto plain = MakeModel(Spec(kGpt2), Sequences());
+  const auto with_terms = MakeModel(Spec("label_smoothing: 0.2 z_loss: 0.05"), Sequences());
+  const Batch batch = RandomBatch(4);
+  const auto evaluated = [&](const Model& model) {
+    LocalTrainer trainer(model, 3);
+    EXPECT_TRUE(trainer.Evaluate(batch).ok());
+    return trainer.micro_batch().loss_sum;
+  };
+  EXPECT_EQ(evaluated(*with_terms), evaluated(*plain));
+  EXPECT_GT(LossAndGradients(*with_terms, batch).loss, LossAndGradients(*plain, batch).loss + 0.01);
 }
 
 TEST(TransformerTest, InitialLossIsThatOfAGuess) {

@@ -137,12 +137,27 @@ struct RowSweeps {
     return all;
   }
 
-  // Writes factor · e^(x - largest), less `scale` at the label, if kLabelled, otherwise zeros. The
-  // row may lie over its own logits, so that writes of one round of columns wait for all reads of
-  // that round; the next round's logits lie behind what this one writes.
+  // Returns the sum of the row's tokens on every thread. Waits for those who read shared memory.
+  MUSTER_DEVICE double SumOfLogits(const float* x) const {
+    double* const sums = reinterpret_cast<double*>(SharedMemory());
+    double sum = 0;
+    for (int64_t c = ThreadIndex(); c < tokens; c += kThreads) sum += static_cast<double>(x[c]);
+#pragma unroll
+    for (int mask = 16; mask > 0; mask /= 2) sum += ShuffleXor(sum, mask);
+    SyncBlock();
+    if (LaneIndex() == 0) sums[WarpIndex()] = sum;
+    SyncBlock();
+    sum = 0;
+    for (int w = 0; w < kWarps; ++w) sum += sums[w];
+    return sum;
+  }
+
+  // Writes what `made_of` says, if kLabelled, otherwise zeros. The row may lie over its own logits,
+  // so that writes of one round of columns wait for all reads of that round; the next round's
+  // logits lie behind what this one writes.
   template <bool kLabelled, typename Gradient>
   MUSTER_DEVICE void WriteGradient(Gradient* gradient, int64_t row, const float* x, int64_t label,
-                                   float largest, float factor, float scale) const {
+                                   float largest, const RowGradient& made_of) const {
     constexpr int64_t kGradientsInF32 = sizeof(float) / sizeof(Gradient);
     Gradient* const dx = gradient + row * logits_stride * kGradientsInF32;
     const bool over_itself = static_cast<const void*>(dx) == static_cast<const void*>(x) &&
@@ -154,8 +169,8 @@ struct RowSweeps {
         LoadSome(x + c, tokens - c, values);
 #pragma unroll
         for (int j = 0; j < N; ++j) {
-          values[j] = c + j < tokens ? Exp(values[j] - largest) * factor : 0.0f;
-          if (c + j == label) values[j] -= scale;
+          const float less = c + j == label ? made_of.at_label : made_of.each;
+          values[j] = c + j < tokens ? Exp(values[j] - largest) * made_of.factor - less : 0.0f;
         }
       }
       if (over_itself) SyncBlock();
@@ -176,13 +191,24 @@ MUSTER_DEVICE float ScaleOf(const CrossEntropyArrays& arrays) {
   return arrays.gradient_scale != nullptr ? *arrays.gradient_scale : 1.0f;
 }
 
-MUSTER_DEVICE void WriteLoss(const RowLosses& rows, int64_t row, double sum, float label_logit,
-                             float largest, bool correct) {
-  const double loss =
-      LogDouble(sum) - (static_cast<double>(label_logit) - static_cast<double>(largest));
-  rows.losses[row] = static_cast<float>(loss);
-  rows.correct[row] = sum == sum && correct ? 1 : 0;
-}
+// What all rows of a kernel have in common.
+struct LossOfRows {
+  LossTerms terms;
+  RowLosses rows;
+
+  MUSTER_DEVICE void Write(int64_t row, double sum, float largest, float label_logit,
+                           double logits_sum, bool correct) const {
+    const double loss = RowLoss(terms, {LogDouble(sum), static_cast<double>(largest),
+                                        static_cast<double>(label_logit), logits_sum});
+    rows.losses[row] = static_cast<float>(loss);
+    rows.correct[row] = sum == sum && correct ? 1 : 0;
+  }
+
+  MUSTER_DEVICE RowGradient GradientOf(float scale, double sum, float largest) const {
+    const double log_of_all = terms.z != 0 ? LogDouble(sum) + static_cast<double>(largest) : 0.0;
+    return RowGradientOf(terms, scale, sum, log_of_all);
+  }
+};
 
 MUSTER_DEVICE void WriteNoLoss(const RowLosses& rows, int64_t row) {
   rows.losses[row] = 0;
@@ -198,7 +224,7 @@ struct CrossEntropyKernel {
 
   RowSweeps<N> sweeps;
   CrossEntropyArrays arrays;
-  RowLosses rows;
+  LossOfRows loss;
 
   MUSTER_DEVICE void Run() const {
     const int64_t row = BlockX();
@@ -207,23 +233,23 @@ struct CrossEntropyKernel {
     const int label = arrays.labels[row];
     if (label < 0) {
       if (gradient != nullptr) {
-        sweeps.template WriteGradient<false>(gradient, row, x, label, 0, 0, 0);
+        sweeps.template WriteGradient<false>(gradient, row, x, label, 0, {});
       }
-      if (ThreadIndex() == 0) WriteNoLoss(rows, row);
+      if (ThreadIndex() == 0) WriteNoLoss(loss.rows, row);
       return;
     }
     double sum;
     const Softmax all = sweeps.Sum(x, sum);
     // Read before the gradient is written over it.
     const float label_logit = x[label];
+    const double logits_sum = loss.terms.smoothing != 0 ? sweeps.SumOfLogits(x) : 0.0;
     SyncBlock();
     if (ThreadIndex() == 0) {
-      WriteLoss(rows, row, sum, label_logit, all.largest, all.column == label);
+      loss.Write(row, sum, all.largest, label_logit, logits_sum, all.column == label);
     }
     if (gradient == nullptr) return;
-    const float scale = ScaleOf(arrays);
     sweeps.template WriteGradient<true>(gradient, row, x, label, all.largest,
-                                        static_cast<float>(scale / sum), scale);
+                                        loss.GradientOf(ScaleOf(arrays), sum, all.largest));
   }
 };
 
@@ -239,10 +265,11 @@ struct SoftmaxPartsKernel {
   const float* logits;
   const int32_t* labels;
   SoftmaxPart* parts;
+  bool smooths;
 
   MUSTER_DEVICE void Run() const {
     const int64_t row = BlockX();
-    SoftmaxPart part = {-Infinity(), 0, -Infinity()};
+    SoftmaxPart part = {-Infinity(), 0, -Infinity(), 0};
     if (labels[row] >= 0) {
       const float* const x = logits + row * sweeps.logits_stride;
       const int64_t label = static_cast<int64_t>(labels[row]) - first_token;
@@ -250,6 +277,7 @@ struct SoftmaxPartsKernel {
       const Softmax all = sweeps.Sum(x, sum);
       part.largest = all.largest;
       part.sum = static_cast<float>(sum);
+      if (smooths) part.logits = static_cast<float>(sweeps.SumOfLogits(x));
       if (label >= 0 && label < sweeps.tokens) {
         part.label = x[label];
         if (all.column == label && x[label] == all.largest) part.sum = -part.sum;
@@ -269,7 +297,7 @@ struct CrossEntropyOfPartsKernel {
   int64_t row_count;
   int32_t first_token;
   VocabularyShareArrays arrays;
-  RowLosses rows;
+  LossOfRows loss;
 
   MUSTER_DEVICE void Run() const {
     const CrossEntropyArrays& columns = arrays.columns;
@@ -278,9 +306,9 @@ struct CrossEntropyOfPartsKernel {
     Gradient* const gradient = static_cast<Gradient*>(columns.gradient);
     if (columns.labels[row] < 0) {
       if (gradient != nullptr) {
-        sweeps.template WriteGradient<false>(gradient, row, x, -1, 0, 0, 0);
+        sweeps.template WriteGradient<false>(gradient, row, x, -1, 0, {});
       }
-      if (ThreadIndex() == 0) WriteNoLoss(rows, row);
+      if (ThreadIndex() == 0) WriteNoLoss(loss.rows, row);
       return;
     }
     SoftmaxPart all = arrays.parts[row];
@@ -293,21 +321,23 @@ struct CrossEntropyOfPartsKernel {
       }
       if (part.label > all.label || part.label != part.label) all.label = part.label;
     }
-    double sum = 0;
+    double sum = 0, logits_sum = 0;
     for (int rank = 0; rank < arrays.ranks; ++rank) {
       const SoftmaxPart part = arrays.parts[rank * row_count + row];
+      logits_sum += static_cast<double>(part.logits);
       const double own = static_cast<double>(part.sum < 0 ? -part.sum : part.sum);
       // What has no column above -∞ has the sum 0, or a NaN that must stay.
       sum += part.largest == -Infinity()
                  ? own
                  : own * static_cast<double>(Exp(part.largest - all.largest));
     }
-    if (ThreadIndex() == 0) WriteLoss(rows, row, sum, all.label, all.largest, correct);
+    if (ThreadIndex() == 0) {
+      loss.Write(row, sum, all.largest, all.label, logits_sum, correct);
+    }
     if (gradient == nullptr) return;
-    const float scale = ScaleOf(columns);
-    sweeps.template WriteGradient<true>(gradient, row, x,
-                                        static_cast<int64_t>(columns.labels[row]) - first_token,
-                                        all.largest, static_cast<float>(scale / sum), scale);
+    sweeps.template WriteGradient<true>(
+        gradient, row, x, static_cast<int64_t>(columns.labels[row]) - first_token, all.largest,
+        loss.GradientOf(ScaleOf(columns), sum, all.largest));
   }
 };
 
@@ -378,7 +408,8 @@ void DeviceCrossEntropy(DeviceStream& stream, const CrossEntropyShape& shape, DT
     using Gradient = decltype(gradient);
     WithSweeps(shape, arrays.logits, arrays.gradient, [&]<int N>(const RowSweeps<N>& sweeps) {
       using Kernel = CrossEntropyKernel<Gradient, N>;
-      Launch(stream, {.x = shape.rows}, Kernel::kShared, Kernel{sweeps, arrays, rows});
+      Launch(stream, {.x = shape.rows}, Kernel::kShared,
+             Kernel{sweeps, arrays, {shape.terms, rows}});
     });
   });
   AddSums(stream, shape.rows, rows, arrays.sums);
@@ -389,7 +420,8 @@ void DeviceSoftmaxParts(DeviceStream& stream, const VocabularyShareShape& shape,
   WithSweeps(shape.columns, logits, nullptr, [&]<int N>(const RowSweeps<N>& sweeps) {
     using Kernel = SoftmaxPartsKernel<N>;
     Launch(stream, {.x = shape.columns.rows}, Kernel::kShared,
-           Kernel{sweeps, shape.first_token, logits, labels, parts});
+           Kernel{sweeps, shape.first_token, logits, labels, parts,
+                  shape.columns.terms.smoothing != 0});
   });
 }
 
@@ -398,12 +430,13 @@ void DeviceCrossEntropyOfParts(DeviceStream& stream, const VocabularyShareShape&
   const int64_t count = shape.columns.rows;
   WithStorageType(type, [&](auto gradient) {
     using Gradient = decltype(gradient);
-    WithSweeps(
-        shape.columns, arrays.columns.logits, arrays.columns.gradient,
-        [&]<int N>(const RowSweeps<N>& sweeps) {
-          using Kernel = CrossEntropyOfPartsKernel<Gradient, N>;
-          Launch(stream, {.x = count}, 0, Kernel{sweeps, count, shape.first_token, arrays, rows});
-        });
+    WithSweeps(shape.columns, arrays.columns.logits, arrays.columns.gradient,
+               [&]<int N>(const RowSweeps<N>& sweeps) {
+                 using Kernel = CrossEntropyOfPartsKernel<Gradient, N>;
+                 Launch(
+                     stream, {.x = count}, 0,
+                     Kernel{sweeps, count, shape.first_token, arrays, {shape.columns.terms, rows}});
+               });
   });
   AddSums(stream, count, rows, arrays.columns.sums);
 }

@@ -46,22 +46,38 @@ MUSTER_ALWAYS_INLINE bool IsFirstLargest(const float* x, float largest, int32_t 
   return true;
 }
 
-// dx = factor · e^(x - largest) in the columns that are tokens, less gradient_scale at the label,
-// if it is among them; 0 in padding. dx may lie over x, not ahead of it.
+// Sum of x: in f32 over pieces that are small, in f64 over the pieces.
+MUSTER_ALWAYS_INLINE double SumOfLogits(int64_t n, const float* x) {
+  constexpr int64_t kPiece = 2048;
+  double sum = 0;
+  for (int64_t begin = 0; begin < n; begin += kPiece) {
+    Vec16 part = {};
+    ForVec16(n - begin < kPiece ? n - begin : kPiece, [&](int64_t i, int64_t count) {
+      Vec16 value = LoadUpTo(x + begin + i, count);
+      if (count != kVec16) value = Select(FirstLanes(count), value, Vec16{});
+      part += value;
+    });
+    sum += static_cast<double>(Sum16(part));
+  }
+  return sum;
+}
+
+// dx = the row's gradient in the columns that are tokens, of which the label need not be one; 0 in
+// padding. dx may lie over x, not ahead of it.
 template <typename T>
 MUSTER_ALWAYS_INLINE void WriteRowGradient(const LogitsShape& shape, const float* x, int64_t label,
-                                           float largest, float factor, float gradient_scale,
-                                           T* dx) {
+                                           float largest, const RowGradient& gradient, T* dx) {
   const int64_t vocabulary = shape.vocabulary;
   const bool labelled = label >= 0 && label < vocabulary;
   const float label_logit = labelled ? x[label] : 0;
   ForVec16(vocabulary, [&](int64_t i, int64_t count) {
-    StoreUpTo(Exp16(LoadUpTo(x + i, count) - largest) * factor, count, dx + i);
+    StoreUpTo(Exp16(LoadUpTo(x + i, count) - largest) * gradient.factor - gradient.each, count,
+              dx + i);
   });
   if (labelled) {
     // p - 1 at the label, from its f32 value.
-    const Vec16 p = Exp16(Splat(label_logit - largest)) * factor;
-    StoreSome(p - gradient_scale, 1, dx + label);
+    const Vec16 p = Exp16(Splat(label_logit - largest)) * gradient.factor;
+    StoreSome(p - gradient.at_label, 1, dx + label);
   }
   ForVec16(shape.columns - vocabulary,
            [&](int64_t i, int64_t count) { StoreUpTo(Vec16{}, count, dx + vocabulary + i); });
@@ -88,14 +104,17 @@ HeadSums CrossEntropyLoop(const LogitsShape& shape, const float* logits, const i
     }
     const float largest = LargestOf(vocabulary, x);
     const double sum = SumOfExp(vocabulary, x, largest);
-    const double loss =
-        __builtin_log(sum) - (static_cast<double>(x[label]) - static_cast<double>(largest));
-    sums.loss += loss;
+    const double log_sum = __builtin_log(sum);
+    sums.loss += RowLoss(shape.terms,
+                         {.log_sum = log_sum,
+                          .largest = static_cast<double>(largest),
+                          .label = static_cast<double>(x[label]),
+                          .sum = shape.terms.smoothing != 0 ? SumOfLogits(vocabulary, x) : 0.0});
     ++sums.tokens;
     if (sum == sum && IsFirstLargest(x, largest, label)) ++sums.correct;
     if (dx == nullptr) continue;
-    WriteRowGradient(shape, x, label, largest, static_cast<float>(gradient_scale / sum),
-                     gradient_scale, dx);
+    WriteRowGradient(shape, x, label, largest,
+                     RowGradientOf(shape.terms, gradient_scale, sum, log_sum + largest), dx);
   }
   return sums;
 }
@@ -106,7 +125,7 @@ inline void SoftmaxPartsLoop(const VocabularyShape& shape, const float* logits,
   constexpr float kNone = -__builtin_inff();
   const int64_t vocabulary = shape.columns.vocabulary;
   for (int64_t r = begin; r < end; ++r) {
-    parts[r] = {kNone, 0, kNone};
+    parts[r] = {kNone, 0, kNone, 0};
     if (labels[r] < 0) continue;
     const float* x = logits + r * shape.columns.columns;
     const float largest = LargestOf(vocabulary, x);
@@ -119,6 +138,9 @@ inline void SoftmaxPartsLoop(const VocabularyShape& shape, const float* logits,
     }
     parts[r].largest = largest;
     parts[r].sum = sum;
+    if (shape.columns.terms.smoothing != 0) {
+      parts[r].logits = static_cast<float>(SumOfLogits(vocabulary, x));
+    }
   }
 }
 
@@ -145,9 +167,10 @@ HeadSums CrossEntropyOfPartsLoop(const VocabularyShape& shape, int ranks, const 
       }
       if (part.label > all.label || part.label != part.label) all.label = part.label;
     }
-    double sum = 0;
+    double sum = 0, logits_sum = 0;
     for (int rank = 0; rank < ranks; ++rank) {
       const SoftmaxPart& part = parts[rank * columns.rows + r];
+      logits_sum += static_cast<double>(part.logits);
       const double own = static_cast<double>(part.sum < 0 ? -part.sum : part.sum);
       // What has no column above -∞ has the sum 0, or a NaN that must stay.
       sum += part.largest == -__builtin_inff()
@@ -155,14 +178,17 @@ HeadSums CrossEntropyOfPartsLoop(const VocabularyShape& shape, int ranks, const 
                  : own * __builtin_exp(static_cast<double>(part.largest) -
                                        static_cast<double>(all.largest));
     }
-    sums.loss +=
-        __builtin_log(sum) - (static_cast<double>(all.label) - static_cast<double>(all.largest));
+    const double log_sum = __builtin_log(sum);
+    sums.loss += RowLoss(columns.terms, {.log_sum = log_sum,
+                                         .largest = static_cast<double>(all.largest),
+                                         .label = static_cast<double>(all.label),
+                                         .sum = logits_sum});
     ++sums.tokens;
     if (sum == sum && correct) ++sums.correct;
     if (dx == nullptr) continue;
     WriteRowGradient(columns, logits + r * columns.columns,
                      static_cast<int64_t>(labels[r]) - shape.first_token, all.largest,
-                     static_cast<float>(gradient_scale / sum), gradient_scale, dx);
+                     RowGradientOf(columns.terms, gradient_scale, sum, log_sum + all.largest), dx);
   }
   return sums;
 }

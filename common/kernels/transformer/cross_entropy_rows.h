@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "common/kernels/transformer/head_sums.h"
+#include "common/kernels/transformer/loss_terms.h"
 #include "common/kernels/transformer/softmax_part.h"
 #include "common/tensor/bfloat16.h"
 
@@ -19,13 +20,15 @@ struct LogitsShape {
   // Columns of the logits and their gradient, at least V; those from V on are padding: not read,
   // and their gradient is 0. 0: V.
   int64_t columns = 0;
+  // What the loss and its gradient have besides.
+  LossTerms terms;
 };
 
 // Of logits [rows, columns] the sums, and dlogits = gradient_scale · (softmax - onehot of the
-// label), rounded to T (float, BFloat16 or Float16), with `dlogits_stride` elements from row to
-// row. Labels are in [0, V) or -1: such a row has no loss and a gradient of zeros. dlogits may be
-// null. It may be the logits' memory: with T float and dlogits_stride = columns, or T of 16 bits
-// and dlogits_stride = 2 · columns (each row at the start of its logits).
+// label), plus what the terms add, rounded to T (float, BFloat16 or Float16), with `dlogits_stride`
+// elements from row to row. Labels are in [0, V) or -1: such a row has no loss and a gradient of
+// zeros. dlogits may be null. It may be the logits' memory: with T float and dlogits_stride =
+// columns, or T of 16 bits and dlogits_stride = 2 · columns (each row at the start of its logits).
 //
 // On ComputeThreads() threads; a row's gradient has the same bits on any number of them and
 // whatever rows are beside it. Thread-safe.

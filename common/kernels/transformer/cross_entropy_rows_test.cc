@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "common/kernels/transformer/kernel_test_lib.h"
@@ -19,12 +20,28 @@ std::vector<int32_t> Labels(int64_t rows, int64_t vocabulary) {
   return labels;
 }
 
+// What a loss may have besides cross entropy.
+struct Terms {
+  double smoothing = 0;
+  double z = 0;
+
+  LossTerms Over(int64_t vocabulary) const {
+    return LossTerms::Of(static_cast<float>(smoothing), static_cast<float>(z), vocabulary);
+  }
+};
+constexpr Terms kTerms[] = {{}, {0.25, 0}, {0, 0.125}, {0.25, 0.125}};
+
 // Of one row, in f64.
-double LossOf(const std::vector<double>& logits, int32_t label) {
+double LossOf(const std::vector<double>& logits, int32_t label, const Terms& terms) {
   if (label < 0) return 0;
-  double sum = 0;
-  for (const double logit : logits) sum += std::exp(logit);
-  return std::log(sum) - logits[label];
+  double exp_sum = 0, sum = 0;
+  for (const double logit : logits) {
+    exp_sum += std::exp(logit);
+    sum += logit;
+  }
+  const double log = std::log(exp_sum);
+  const double mean = sum / static_cast<double>(logits.size());
+  return log - (1 - terms.smoothing) * logits[label] - terms.smoothing * mean + terms.z * log * log;
 }
 
 template <typename T>
@@ -39,34 +56,43 @@ TYPED_TEST(CrossEntropyRowsTest, LossesAndGradientsAreTheDefinitions) {
   for (const int64_t V : {1, 7, 64, 257, 5000}) {
     const auto logits = RandomArray(rows * V, 1, -5, 5);
     const auto labels = Labels(rows, V);
-    ForEachInstructionSet([&] {
-      std::vector<T> dlogits(rows * V);
-      double loss_sum = 0;
-      for (int64_t r = 0; r < rows; ++r) {
-        const auto row =
-            Doubles(std::vector<float>(logits.data() + r * V, logits.data() + r * V + V));
-        const auto loss = [&](const std::vector<double>& x) { return LossOf(x, labels[r]); };
-        const HeadSums sums =
-            SoftmaxCrossEntropyRows({.rows = 1, .vocabulary = V}, logits.data() + r * V,
-                                    labels.data() + r, kScale, dlogits.data() + r * V, V);
-        ASSERT_NEAR(sums.loss, loss(row), 2e-6 * (1 + loss(row))) << V << ", " << r;
-        EXPECT_EQ(sums.tokens, labels[r] < 0 ? 0 : 1);
-        loss_sum += sums.loss;
-        for (int64_t v = 0; v < V; v += V / 10 + 1) {
-          const double slope = kScale * Difference(loss, row, v);
-          // Of the terms, of which those at the label may cancel out. 1e-7: small ones in f16.
-          const double size = std::abs(slope) + (v == labels[r] ? kScale : 0);
-          ASSERT_NEAR(ToFloat(dlogits[r * V + v]), slope, 1e-7 + relative * size)
-              << V << ", " << r << ", " << v;
+    for (const Terms& terms : kTerms) {
+      SCOPED_TRACE(testing::Message() << "smoothing " << terms.smoothing << ", z " << terms.z);
+      const LogitsShape shape = {.rows = rows, .vocabulary = V, .terms = terms.Over(V)};
+      LogitsShape one = shape;
+      one.rows = 1;
+      ForEachInstructionSet([&] {
+        std::vector<T> dlogits(rows * V);
+        double loss_sum = 0;
+        for (int64_t r = 0; r < rows; ++r) {
+          const auto row =
+              Doubles(std::vector<float>(logits.data() + r * V, logits.data() + r * V + V));
+          const auto loss = [&](const std::vector<double>& x) {
+            return LossOf(x, labels[r], terms);
+          };
+          const HeadSums sums = SoftmaxCrossEntropyRows(
+              one, logits.data() + r * V, labels.data() + r, kScale, dlogits.data() + r * V, V);
+          ASSERT_NEAR(sums.loss, loss(row), 2e-6 * (1 + loss(row))) << V << ", " << r;
+          EXPECT_EQ(sums.tokens, labels[r] < 0 ? 0 : 1);
+          loss_sum += sums.loss;
+          for (int64_t v = 0; v < V; v += V / 10 + 1) {
+            const double slope = kScale * Difference(loss, row, v);
+            // Of the terms, of which those at the label, and those of all tokens alike, may cancel
+            // out. 1e-7: small ones in f16.
+            const double size = std::abs(slope) + (v == labels[r] ? kScale : 0) +
+                                kScale * terms.smoothing / static_cast<double>(V);
+            ASSERT_NEAR(ToFloat(dlogits[r * V + v]), slope, 1e-7 + relative * size)
+                << V << ", " << r << ", " << v;
+          }
         }
-      }
-      std::vector<T> together(rows * V);
-      const HeadSums sums = SoftmaxCrossEntropyRows({.rows = rows, .vocabulary = V}, logits.data(),
-                                                    labels.data(), kScale, together.data(), V);
-      EXPECT_NEAR(sums.loss, loss_sum, 1e-12 * (1 + loss_sum));
-      EXPECT_EQ(sums.tokens, rows - rows / 4);
-      EXPECT_TRUE(together == dlogits) << "a row's gradient depends on the rows beside it";
-    });
+        std::vector<T> together(rows * V);
+        const HeadSums sums = SoftmaxCrossEntropyRows(shape, logits.data(), labels.data(), kScale,
+                                                      together.data(), V);
+        EXPECT_NEAR(sums.loss, loss_sum, 1e-12 * (1 + loss_sum));
+        EXPECT_EQ(sums.tokens, rows - rows / 4);
+        EXPECT_TRUE(together == dlogits) << "a row's gradient depends on the rows beside it";
+      });
+    }
   }
 }
 
@@ -123,7 +149,7 @@ struct Share {
 
 // Divides rows of V tokens and `columns` columns into equal shares; the last may be padding alone.
 std::vector<Share> SharesOf(const std::vector<float>& logits, int64_t rows, int64_t V,
-                            int64_t columns, int ranks) {
+                            int64_t columns, int ranks, const LossTerms& terms = {}) {
   std::vector<Share> shares(ranks);
   const int64_t width = (columns + ranks - 1) / ranks;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -132,7 +158,8 @@ std::vector<Share> SharesOf(const std::vector<float>& logits, int64_t rows, int6
     share.shape.first_token = static_cast<int32_t>(share.begin);
     share.shape.columns = {.rows = rows,
                            .vocabulary = std::clamp<int64_t>(V - share.begin, 0, width),
-                           .columns = width};
+                           .columns = width,
+                           .terms = terms};
     share.logits.resize(rows * width, std::numeric_limits<float>::quiet_NaN());
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t c = 0; c < width && share.begin + c < V; ++c) {
@@ -160,14 +187,21 @@ TYPED_TEST(CrossEntropyRowsTest, RanksThatDivideTheColumns) {
       for (int64_t v = 0; v < V; ++v) logits[2 * V + v] = -INFINITY;
       logits[2 * V + labels[2]] = 3;
     }
-    for (const int ranks : {1, 2, 3, 4}) {
-      SCOPED_TRACE(testing::Message() << V << " columns, " << ranks << " ranks");
-      ForEachInstructionSet([&] {
+    for (const auto& [ranks, terms] :
+         {std::pair(1, kTerms[3]), std::pair(2, kTerms[0]), std::pair(2, kTerms[1]),
+          std::pair(3, kTerms[2]), std::pair(4, kTerms[0]), std::pair(4, kTerms[3])}) {
+      SCOPED_TRACE(testing::Message() << V << " columns, " << ranks << " ranks, smoothing "
+                                      << terms.smoothing << ", z " << terms.z);
+      // Minus infinity has no loss with smoothing.
+      if (V > 10 && terms.smoothing > 0) {
+        for (int64_t v = 0; v < V; ++v) logits[2 * V + v] = static_cast<float>(v % 5);
+      }
+      const LogitsShape shape = {.rows = rows, .vocabulary = V, .terms = terms.Over(V)};
+      ForEachInstructionSet([&, ranks = ranks] {
         std::vector<T> wanted(rows * V);
         const HeadSums alone =
-            SoftmaxCrossEntropyRows({.rows = rows, .vocabulary = V}, logits.data(), labels.data(),
-                                    kScale, wanted.data(), V);
-        std::vector<Share> shares = SharesOf(logits, rows, V, V + 3, ranks);
+            SoftmaxCrossEntropyRows(shape, logits.data(), labels.data(), kScale, wanted.data(), V);
+        std::vector<Share> shares = SharesOf(logits, rows, V, V + 3, ranks, shape.terms);
         std::vector<SoftmaxPart> parts(ranks * rows);
         for (int rank = 0; rank < ranks; ++rank) {
           SoftmaxParts(shares[rank].shape, shares[rank].logits.data(), labels.data(),
@@ -187,7 +221,7 @@ TYPED_TEST(CrossEntropyRowsTest, RanksThatDivideTheColumns) {
               const float got = ToFloat(dlogits[r * width * kPerFloat + c]);
               const int64_t v = share.begin + c;
               const float want = v < V ? ToFloat(wanted[r * V + v]) : 0;
-              ASSERT_NEAR(got, want, 4e-6 + 2 * kRounding<T> * std::abs(want)) << r << ", " << v;
+              ASSERT_NEAR(got, want, 1.6e-5 + 2 * kRounding<T> * std::abs(want)) << r << ", " << v;
             }
           }
         }
@@ -270,6 +304,36 @@ TEST(CrossEntropySumsTest, CorrectIsTheFirstLargestAndNanIsSeen) {
     EXPECT_EQ(with_nan.correct, 2);
     EXPECT_TRUE(std::isnan(with_nan.loss));
   });
+}
+
+// Values of PyTorch 1.13: cross_entropy(x, labels, label_smoothing=0.2, reduction="sum"), and the
+// same + 0.05 * (logsumexp(x) ** 2).sum(), in f64.
+TEST(CrossEntropySumsTest, TermsAreThoseOfPyTorch) {
+  const std::vector<float> logits = {0.5f, -1.25f, 2,     0.75f, -3,  //
+                                     1.5f, 1,      -0.5f, 0.25f, 4};
+  const std::vector<int32_t> labels = {1, 4};
+  const struct {
+    float z;
+    double loss;
+    std::vector<double> gradient;
+  } cases[] = {{0,
+                4.1855769386,
+                {0.103478491, -0.815067177, 0.603025983, 0.144230029, -0.035667325, 0.030368695,
+                 0.002680771, -0.030476633, -0.019839031, 0.017266199}},
+               {0.05f,
+                5.3464287991,
+                {0.138509770, -0.808979653, 0.760025287, 0.189211082, -0.034609472, 0.059599898,
+                 0.020410392, -0.026520620, -0.011464151, 0.373375160}}};
+  for (const auto& [z, loss, gradient] : cases) {
+    ForEachInstructionSet([&, z = z, loss = loss, &gradient = gradient] {
+      std::vector<float> dlogits(10);
+      const HeadSums sums =
+          SoftmaxCrossEntropyRows({.rows = 2, .vocabulary = 5, .terms = LossTerms::Of(0.2f, z, 5)},
+                                  logits.data(), labels.data(), 1.0f, dlogits.data(), 5);
+      EXPECT_NEAR(sums.loss, loss, 1e-6);
+      for (int i = 0; i < 10; ++i) EXPECT_NEAR(dlogits[i], gradient[i], 3e-7) << i;
+    });
+  }
 }
 
 TEST(CrossEntropySumsTest, LargeLogitsStayFinite) {

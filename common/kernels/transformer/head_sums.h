@@ -5,7 +5,7 @@ namespace muster {
 
 // Sums over rows of logits whose label is not -1. All are f64, in which counts are exact.
 struct HeadSums {
-  double loss = 0;  // in nats
+  double loss = 0;  // in nats, with all terms (LossTerms)
   double tokens = 0;
   // Rows whose largest logit is the label's, the first among equals.
   double correct = 0;

@@ -6,6 +6,7 @@
 #include "common/kernels/accumulation.h"
 #include "common/kernels/transformer/dropout.h"
 #include "common/kernels/transformer/head_sums.h"
+#include "common/kernels/transformer/loss_terms.h"
 #include "common/kernels/transformer/softmax_part.h"
 #include "common/tensor/dtype.h"
 
@@ -218,6 +219,8 @@ struct CrossEntropyShape {
   int64_t tokens = 0;
   // Elements of f32 from one row of logits to the next: OpsTraits::LogitsStride of the vocabulary.
   int64_t logits_stride = 0;
+  // What the loss has besides cross entropy.
+  LossTerms terms;
 };
 
 struct CrossEntropyArrays {

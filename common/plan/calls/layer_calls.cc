@@ -12,7 +12,7 @@ namespace muster {
 namespace {
 
 // Floats that a rank tells of a token's logits (SoftmaxPart in common/compute/ops.h).
-constexpr uint64_t kLossFloats = 3;
+constexpr uint64_t kLossFloats = 4;
 // The numbers of HeadSums (common/kernels/transformer/head_sums.h).
 constexpr uint64_t kHeadSums = 3;
 

@@ -38,8 +38,11 @@ void LanguageHead::ComputeLoss(const ComputeContext& context, int64_t first, int
        .weight = weights.head,
        .result = LinearForwardArrays::Result::kF32,
        .y = activations.logits});
-  const CrossEntropyShape shape = {
+  CrossEntropyShape shape = {
       .rows = count, .vocabulary = V, .tokens = shape_.vocabulary, .logits_stride = stride};
+  if (context.pass == Pass::kTraining) {
+    shape.terms = LossTerms::Of(shape_.label_smoothing, shape_.logits_z, tokens_);
+  }
   const CrossEntropyArrays arrays = {
       .logits = activations.logits,
       .labels = loss.labels + first,

@@ -37,8 +37,11 @@ struct LanguageHeadGradients {
 // perhaps fewer. In training their gradient takes their place in the same sweep that makes their
 // loss, and all that reads it follows before the next tokens; so no logits are computed twice.
 //
+// In training the loss has the shape's terms besides cross entropy (LossTerms); in an evaluation it
+// has none.
+//
 // In a tensor group each rank has the logits of its own rows of the vocabulary, and ranks tell one
-// another three numbers of each token (SoftmaxPart). All ranks have the same loss. `block` is
+// another four numbers of each token (SoftmaxPart). All ranks have the same loss. `block` is
 // BlockScratch::gathered. Holds shapes only. Thread-safe.
 class LanguageHead {
  public:
