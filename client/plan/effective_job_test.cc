@@ -23,7 +23,7 @@ std::vector<float> StepOf(const v1::OptimizerSpec& spec) {
   const std::vector<float> gradient = {0.5f, -1, 0, 1e-4f};
   std::vector<float> weights = {1, 2, -3, 0};
   std::vector<float> state((*optimizer)->state_floats(4));
-  (*optimizer)->InitState(4, absl::MakeSpan(state));
+  (*optimizer)->InitState(weights, absl::MakeSpan(state));
   for (uint64_t step = 1; step <= 3; ++step) {
     (*optimizer)
         ->Apply({.learning_rate = 0.1f, .step = step}, gradient, absl::MakeSpan(weights),

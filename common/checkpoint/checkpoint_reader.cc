@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/manifest.h"
+#include "common/optim/optimizer.h"
 #include "common/partition/rectangle.h"
 #include "proto/checkpoint.pb.h"
 
@@ -240,6 +241,17 @@ absl::StatusOr<std::vector<CheckpointReader::Run>> CheckpointReader::RunsOf(
   return runs;
 }
 
+bool CheckpointReader::has_averages() const {
+  return absl::c_linear_search(state_names_, kAverageState);
+}
+
+absl::Status CheckpointReader::CheckAverages() const {
+  if (has_averages()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "job ", manifest_->job_id(), " kept no averages of its weights up to clock ",
+      manifest_->clock(), ", since its optimizer.average_decay was 0: take the weights instead"));
+}
+
 absl::Status CheckpointReader::ReadTensor(absl::string_view tensor, absl::string_view state,
                                           uint64_t begin, absl::Span<float> values) const {
   return ReadRectangle(tensor, state, Rectangle(), begin, values);
@@ -277,8 +289,16 @@ absl::Status CheckpointReader::ReadRectangle(absl::string_view tensor, absl::str
           OverlapsOf(*schema, file.header().dense(location.piece), wanted);
       if (overlaps.empty()) continue;
       MUSTER_RETURN_IF_ERROR(Verify(location.file));
+      // A frozen tensor is its own average, and has no other state.
+      const bool weights_alone = file.header().dense(location.piece).no_slots();
+      if (weights_alone && array > 0 && state != kAverageState) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the checkpoint ", folder_, " has no optimizer state of tensor ", tensor,
+                         ", which was frozen: begin with its weights only (initial_weights)"));
+      }
       for (const Overlap& overlap : overlaps) {
-        MUSTER_RETURN_IF_ERROR(file.ReadDense(location.piece, array, overlap.from,
+        MUSTER_RETURN_IF_ERROR(file.ReadDense(location.piece, weights_alone ? 0 : array,
+                                              overlap.from,
                                               values.subspan(overlap.to - begin, overlap.count)));
         covered.emplace_back(overlap.to, overlap.to + overlap.count);
       }

@@ -50,6 +50,10 @@ class CheckpointReader {
   const v1::CheckpointManifest& manifest() const { return *manifest_; }
   // Returns the names of the state arrays of dense tensors, in order.
   const std::vector<std::string>& state_names() const { return state_names_; }
+  // Returns whether the state arrays have averages of the weights (kAverageState).
+  bool has_averages() const;
+  // InvalidArgument: they have none.
+  absl::Status CheckAverages() const;
 
   // Fills `values` with the elements of a dense tensor from its `begin`th on (row-major): of its
   // state array `state`, or of its weights when that is empty. NotFound: the checkpoint has no such

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/optim/optimizer.h"
 #include "common/text/dump_json.h"
 #include "common/tokenizer/tokenizer_identity.h"
 #include "google/protobuf/util/json_util.h"
@@ -104,14 +105,15 @@ absl::StatusOr<std::string> Header(const CheckpointReader& checkpoint) {
   return text;
 }
 
-absl::Status ExportDense(const CheckpointReader& checkpoint, const v1::TensorSchema& tensor,
-                         Sink sink) {
+absl::Status ExportDense(const CheckpointReader& checkpoint, ExportedValues exported,
+                         const v1::TensorSchema& tensor, Sink sink) {
+  const absl::string_view array = exported == ExportedValues::kAverages ? kAverageState : "";
   const uint64_t elements = Elements(tensor);
   std::vector<float> values(std::min(elements, kChunkElements));
   for (uint64_t at = 0; at < elements; at += values.size()) {
     const absl::Span<float> part =
         absl::MakeSpan(values).first(std::min<uint64_t>(values.size(), elements - at));
-    MUSTER_RETURN_IF_ERROR(checkpoint.ReadTensor(tensor.name(), "", at, part));
+    MUSTER_RETURN_IF_ERROR(checkpoint.ReadTensor(tensor.name(), array, at, part));
     MUSTER_RETURN_IF_ERROR(sink(Bytes<float>(part)));
   }
   return absl::OkStatus();
@@ -139,7 +141,9 @@ absl::Status ExportRows(const CheckpointReader& checkpoint, const v1::SparseTabl
 
 }  // namespace
 
-absl::Status ExportSafetensors(const CheckpointReader& checkpoint, Sink sink) {
+absl::Status ExportSafetensors(const CheckpointReader& checkpoint, ExportedValues values,
+                               Sink sink) {
+  if (values == ExportedValues::kAverages) MUSTER_RETURN_IF_ERROR(checkpoint.CheckAverages());
   const v1::TablesSchema& schema = checkpoint.manifest().schema();
   MUSTER_ASSIGN_OR_RETURN(const std::string header, Header(checkpoint));
   const uint64_t length = header.size();
@@ -152,7 +156,7 @@ absl::Status ExportSafetensors(const CheckpointReader& checkpoint, Sink sink) {
   }
   for (const v1::TensorSchema& tensor : schema.tensors()) {
     if (!tensor.tied_to().empty()) continue;
-    MUSTER_RETURN_IF_ERROR(ExportDense(checkpoint, tensor, sink));
+    MUSTER_RETURN_IF_ERROR(ExportDense(checkpoint, values, tensor, sink));
   }
   for (const v1::SparseTableSchema& table : schema.sparse()) {
     MUSTER_RETURN_IF_ERROR(ExportRows(checkpoint, table, sink));

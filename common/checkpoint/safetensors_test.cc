@@ -22,13 +22,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-absl::StatusOr<std::string> Export(const CheckpointStorage& storage) {
+absl::StatusOr<std::string> Export(const CheckpointStorage& storage,
+                                   ExportedValues values = ExportedValues::kWeights) {
   absl::StatusOr<std::unique_ptr<CheckpointReader>> reader =
       CheckpointReader::Open(storage, kTestFolder);
   if (!reader.ok()) return reader.status();
   std::string out;
   const absl::Status status =
-      ExportSafetensors(**reader, [&out](absl::Span<const std::byte> bytes) {
+      ExportSafetensors(**reader, values, [&out](absl::Span<const std::byte> bytes) {
         out.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
         return absl::OkStatus();
       });
@@ -172,8 +173,8 @@ TEST(SafetensorsErrorsTest, TheSinksErrorEndsTheExport) {
   ASSERT_TRUE(WriteTestCheckpoint(storage, kTestFolder, 2).ok());
   const auto reader = CheckpointReader::Open(storage, kTestFolder);
   int calls = 0;
-  const absl::Status status =
-      ExportSafetensors(**reader, [&calls](absl::Span<const std::byte> bytes) {
+  const absl::Status status = ExportSafetensors(
+      **reader, ExportedValues::kWeights, [&calls](absl::Span<const std::byte> bytes) {
         return ++calls < 3 ? absl::OkStatus() : absl::ResourceExhaustedError("the disk is full");
       });
   EXPECT_EQ(status, absl::ResourceExhaustedError("the disk is full"));

@@ -61,6 +61,13 @@ std::vector<Refusal> Resident(const v1::JobSpec& spec) {
        absl::StrCat("\"", optimizer, "\""),
        "but compute.device is CUDA with update.dense ALL_REDUCE, where devices step the parameters "
        "and know adam and adamw; take one of them, or train on parameter servers, which know all"},
+      {spec.optimizer().state_type() == v1::OptimizerSpec::BF16, "optimizer.state_type", "BF16",
+       "but compute.device is CUDA with update.dense ALL_REDUCE, where devices step the parameters "
+       "and keep their state in F32; leave it out, or train on parameter servers, which keep it"},
+      {spec.optimizer().average_decay() > 0, "optimizer.average_decay",
+       absl::StrCat(spec.optimizer().average_decay()),
+       "but compute.device is CUDA with update.dense ALL_REDUCE, where devices step the parameters "
+       "and keep no averages; leave it out, or train on parameter servers, which keep them"},
       {update.deterministic(), "update.deterministic", "true",
        "but compute.device is CUDA with update.dense ALL_REDUCE, where NCCL chooses the order of "
        "additions; leave it out, or train on parameter servers"},

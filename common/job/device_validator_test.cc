@@ -52,6 +52,20 @@ INSTANTIATE_TEST_SUITE_P(
                  s.mutable_optimizer()->set_name("sgd");
                },
                AllOf(HasSubstr("optimizer.name is \"sgd\""), HasSubstr("adam and adamw"))},
+        BadJob{"StateInHalfTheBytes",
+               [](v1::JobSpec& s) {
+                 OnDevices(s);
+                 s.mutable_optimizer()->set_state_type(v1::OptimizerSpec::BF16);
+               },
+               AllOf(HasSubstr("optimizer.state_type is BF16; but compute.device is CUDA"),
+                     HasSubstr("train on parameter servers"))},
+        BadJob{"Averages",
+               [](v1::JobSpec& s) {
+                 OnDevices(s);
+                 s.mutable_optimizer()->set_average_decay(0.5f);
+               },
+               AllOf(HasSubstr("optimizer.average_decay is 0.5; but compute.device is CUDA"),
+                     HasSubstr("train on parameter servers"))},
         BadJob{"OneOrder",
                [](v1::JobSpec& s) {
                  OnDevices(s);

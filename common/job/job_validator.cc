@@ -135,6 +135,10 @@ absl::Status ValidateCheckpoints(const v1::JobSpec& spec) {
         "checkpoint.full_every", spec.checkpoint().full_every(),
         absl::StrCat("which makes chains of deltas too long to restore; at most ", kMostDeltas));
   }
+  if (spec.averaged_weights() && spec.initial_weights().empty()) {
+    return Invalid("averaged_weights", "true",
+                   "but initial_weights is empty; name the job there whose averages to start from");
+  }
   if (spec.resume_from().empty()) return absl::OkStatus();
   if (const absl::Status name = ParseCheckpointName(spec.resume_from()).status(); !name.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("resume_from is ", name.message()));

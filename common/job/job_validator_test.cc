@@ -322,6 +322,10 @@ TEST(JobValidatorTest, RefusesByNameWhatItsTasksCannotDo) {
   resumed.set_initial_weights("j2");
   EXPECT_THAT(ValidateJob(resumed).message(), testing::HasSubstr("initial_weights is j2"));
   resumed.clear_initial_weights();
+  resumed.set_averaged_weights(true);
+  EXPECT_THAT(ValidateJob(resumed).message(),
+              testing::HasSubstr("averaged_weights is true; but initial_weights is empty"));
+  resumed.clear_averaged_weights();
   resumed.set_resume_from("j1@last");
   EXPECT_THAT(ValidateJob(resumed).message(), testing::HasSubstr("resume_from is \"j1@last\""));
   resumed.set_resume_from("j1");

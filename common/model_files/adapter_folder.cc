@@ -177,9 +177,10 @@ absl::Status WriteAdapterFolder(const std::string& folder, const Weights& weight
       announced.push_back({FileName(family, block, layer, "B"), {layer.rows, columns}});
     }
   }
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,
-                          SafetensorsWriter::Create((fs::path(folder) / kAdapterWeights).string(),
-                                                    announced, {{"format", "pt"}}, DType::kF32, replace));
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::unique_ptr<SafetensorsWriter> writer,
+      SafetensorsWriter::Create((fs::path(folder) / kAdapterWeights).string(), announced,
+                                {{"format", "pt"}}, DType::kF32, replace));
   for (uint32_t block = 0; block < weights.spec().layers(); ++block) {
     for (const FileLayer& layer : layers) {
       MUSTER_RETURN_IF_ERROR(AppendLayer(weights, block, layer, rank, *writer));

@@ -76,7 +76,7 @@ class Adagrad final : public Optimizer {
 
   const std::vector<std::string>& state_names() const override { return state_names_; }
   size_t state_floats(size_t n) const override { return n; }
-  void InitState(size_t, absl::Span<float> state) const override {
+  void InitState(absl::Span<const float>, absl::Span<float> state) const override {
     std::fill(state.begin(), state.end(), options_.initial_accumulator);
   }
 
@@ -97,7 +97,7 @@ class RowWiseAdagrad final : public Optimizer {
 
   const std::vector<std::string>& state_names() const override { return state_names_; }
   size_t state_floats(size_t) const override { return 1; }
-  void InitState(size_t, absl::Span<float> state) const override {
+  void InitState(absl::Span<const float>, absl::Span<float> state) const override {
     state[0] = options_.initial_accumulator;
   }
 

@@ -47,7 +47,7 @@ TEST_P(RowWiseAdagradRowTest, KeepsOneAccumulatorForTheRow) {
   EXPECT_THAT(optimizer->state_names(), ElementsAre("accumulator"));
   ASSERT_EQ(optimizer->state_floats(n), 1);
   std::vector<float> state(1);
-  optimizer->InitState(n, absl::MakeSpan(state));
+  optimizer->InitState(std::vector<float>(n), absl::MakeSpan(state));
   ASSERT_EQ(state[0], 0.5f);
 
   std::vector<float> weights(n), gradient(n);
@@ -85,7 +85,7 @@ TEST(RowWiseAdagradTest, RowOfNothingIsLeftAlone) {
   const auto optimizer = MakeOptimizer(
       "name: 'row_wise_adagrad' learning_rate: 1 initial_accumulator: 0.5", Granularity::kRow);
   std::vector<float> state(1);
-  optimizer->InitState(0, absl::MakeSpan(state));
+  optimizer->InitState({}, absl::MakeSpan(state));
   optimizer->Apply({.learning_rate = 1}, {}, {}, absl::MakeSpan(state));
   EXPECT_EQ(state[0], 0.5f);
 }

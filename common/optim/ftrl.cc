@@ -58,7 +58,8 @@ class Ftrl final : public Optimizer {
 
   const std::vector<std::string>& state_names() const override { return state_names_; }
   size_t state_floats(size_t n) const override { return 2 * n; }
-  void InitState(size_t n, absl::Span<float> state) const override {
+  void InitState(absl::Span<const float> weights, absl::Span<float> state) const override {
+    const size_t n = weights.size();
     std::fill_n(state.begin(), n, 0.0f);
     std::fill_n(state.begin() + n, n, options_.initial_accumulator);
   }

@@ -55,7 +55,7 @@ std::vector<float> Train(const Optimizer& optimizer, std::vector<float> weights,
                          const std::vector<std::vector<float>>& gradients,
                          const std::vector<float>& rates) {
   std::vector<float> state(optimizer.state_floats(weights.size()));
-  optimizer.InitState(weights.size(), absl::MakeSpan(state));
+  optimizer.InitState(weights, absl::MakeSpan(state));
   for (size_t t = 0; t < gradients.size(); ++t) {
     optimizer.Apply({.learning_rate = rates[t], .step = t + 1}, gradients[t],
                     absl::MakeSpan(weights), absl::MakeSpan(state));

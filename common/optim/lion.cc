@@ -44,7 +44,7 @@ class Lion final : public Optimizer {
 
   const std::vector<std::string>& state_names() const override { return state_names_; }
   size_t state_floats(size_t n) const override { return n; }
-  void InitState(size_t, absl::Span<float> state) const override {
+  void InitState(absl::Span<const float>, absl::Span<float> state) const override {
     std::fill(state.begin(), state.end(), 0.0f);
   }
 

@@ -18,6 +18,9 @@ namespace v1 {
 class OptimizerSpec;
 }  // namespace v1
 
+// The name of the state array of averages.
+inline constexpr char kAverageState[] = "average";
+
 // Scalars of one optimizer step.
 struct OptimizerStep {
   // 0 leaves weights as they are; state still changes, except ftrl's.
@@ -83,6 +86,16 @@ struct OptimizerStep {
 //   lion                m             beta1 0.9, beta2 0.99, weight_decay 0
 //   ftrl                z, n          beta 1, l1 0, l2 0, initial_accumulator 0
 //
+// With OptimizerSpec::average_decay d, each of them also keeps an average of every element of a
+// dense tensor, as one more state array after its own (kAverageState). It begins at the weight
+// itself, and after each step average = d · average + (1 - d) · w. Rows have none.
+//
+// With OptimizerSpec::state_type BF16, adam and adamw keep m and v of dense tensors in bf16. Steps
+// are computed in f32, and what is kept is rounded up or down at random, with probabilities by
+// which the expected value is the number itself. Random numbers are a hash of the step, the new
+// weight, m and v. So they depend on the element's own numbers alone: an element has the same bits
+// wherever it is, and a repeated step has them, too.
+//
 // A NaN gradient makes its weight NaN. Where state decays towards 0, subnormal numbers count as 0
 // (flush_subnormals.h; hold one around many small rows). Results are the same bits on every
 // instruction set, and however elements are divided into calls (row_wise_adagrad's rows must not
@@ -95,17 +108,25 @@ class Optimizer {
   // they never change.
   virtual const std::vector<std::string>& state_names() const = 0;
 
+  // Returns whether the first two state arrays are of bf16, and lie in one array of floats
+  // (packed_pairs.h).
+  virtual bool packs_pairs() const { return false; }
+
   // Returns how many floats of state `n` weights need. State arrays lie one after another, each n
-  // floats, unless the optimizer is row-wise, which keeps one float for all n.
+  // floats, unless they are packed, or the optimizer is row-wise, which keeps one float for all n.
   virtual size_t state_floats(size_t n) const = 0;
 
-  // Writes the initial state; `state` has state_floats(n) elements.
-  virtual void InitState(size_t n, absl::Span<float> state) const = 0;
+  // Writes the initial state of `weights`; `state` has state_floats(weights.size()) elements.
+  virtual void InitState(absl::Span<const float> weights, absl::Span<float> state) const = 0;
 
   // Makes one step. Spans may have any alignment but must not overlap.
   // REQUIRES: gradient and weights of equal size n, state of state_floats(n); step.step >= 1.
   virtual void Apply(const OptimizerStep& step, absl::Span<const float> gradient,
                      absl::Span<float> weights, absl::Span<float> state) const = 0;
+
+  // Counts a step that another rule made of the weights in what the state has of the weights
+  // themselves, which is nothing unless there is an average.
+  virtual void FollowWeights(absl::Span<const float> weights, absl::Span<float> state) const {}
 };
 
 // Says if a span has elements of a dense tensor or one row of a sparse table. Only row-wise Adagrad

@@ -30,7 +30,7 @@ class AnyOptimizerTest : public testing::TestWithParam<std::string> {
   Parameters Start(const Optimizer& optimizer, size_t n) {
     Parameters parameters = {std::vector<float>(n, 0.5f),
                              std::vector<float>(optimizer.state_floats(n))};
-    optimizer.InitState(n, absl::MakeSpan(parameters.state));
+    optimizer.InitState(parameters.weights, absl::MakeSpan(parameters.state));
     return parameters;
   }
 };

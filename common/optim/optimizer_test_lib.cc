@@ -49,13 +49,14 @@ void RunVariant(const FormulaCheck& check, const Variant& variant, size_t n) {
   std::vector<float> gradient(kShift + n), weights(kShift + n), state(kShift + arrays * n, -7);
   const auto weight_span = absl::MakeSpan(weights).subspan(kShift);
   const auto state_span = absl::MakeSpan(state).subspan(kShift);
-  optimizer->InitState(n, state_span);
-
   std::vector<double> expected_weights(n);
   std::vector<std::vector<double>> expected_state(n, check.first_state);
   for (size_t i = 0; i < n; ++i) {
     weight_span[i] = check.initial_weight * unit(random);
     expected_weights[i] = weight_span[i];
+  }
+  optimizer->InitState(weight_span, state_span);
+  for (size_t i = 0; i < n; ++i) {
     for (size_t s = 0; s < arrays; ++s) {
       ASSERT_EQ(state_span[s * n + i], static_cast<float>(check.first_state[s]));
     }

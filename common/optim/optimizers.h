@@ -8,6 +8,16 @@
 
 namespace muster {
 
+// Returns the optimizer itself, or one whose state has the type that the specification asks for.
+absl::StatusOr<std::unique_ptr<const Optimizer>> WithStateType(
+    const v1::OptimizerSpec& spec, std::unique_ptr<const Optimizer> optimizer,
+    Granularity granularity);
+
+// Returns the optimizer itself, or one that also keeps the average that the specification asks for.
+absl::StatusOr<std::unique_ptr<const Optimizer>> WithAverage(
+    const v1::OptimizerSpec& spec, std::unique_ptr<const Optimizer> optimizer,
+    Granularity granularity);
+
 // The optimizers that CreateOptimizer chooses from. optimizer.h has the formulas and the errors.
 absl::StatusOr<std::unique_ptr<const Optimizer>> CreateSgd(const v1::OptimizerSpec& spec);
 absl::StatusOr<std::unique_ptr<const Optimizer>> CreateMomentum(const v1::OptimizerSpec& spec);

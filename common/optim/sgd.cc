@@ -65,7 +65,7 @@ class Sgd final : public Optimizer {
 
   const std::vector<std::string>& state_names() const override { return state_names_; }
   size_t state_floats(size_t) const override { return 0; }
-  void InitState(size_t, absl::Span<float>) const override {}
+  void InitState(absl::Span<const float>, absl::Span<float>) const override {}
 
   void Apply(const OptimizerStep& step, absl::Span<const float> gradient, absl::Span<float> weights,
              absl::Span<float>) const override {
@@ -85,7 +85,7 @@ class Momentum final : public Optimizer {
 
   const std::vector<std::string>& state_names() const override { return state_names_; }
   size_t state_floats(size_t n) const override { return n; }
-  void InitState(size_t, absl::Span<float> state) const override {
+  void InitState(absl::Span<const float>, absl::Span<float> state) const override {
     std::fill(state.begin(), state.end(), 0.0f);
   }
 

@@ -17,6 +17,7 @@ void StepBlock(const DenseLayout::Block& block, const Optimizer& optimizer, Opti
     if (g == 0) continue;
     weights[i] -= g > 0 ? block.sign_rate : g < 0 ? -block.sign_rate : g;
   }
+  optimizer.FollowWeights(weights, state);
 }
 
 }  // namespace muster

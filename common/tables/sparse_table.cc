@@ -47,7 +47,7 @@ uint32_t SparseTable::Add(uint64_t key) {
   const uint32_t number = AddUnfilled(key);
   Row& row = rows_.At(number);
   ReadInitial(key, {row.values(), dim()});
-  optimizer_.InitState(dim(), {row.values() + dim(), width_ - dim()});
+  optimizer_.InitState({row.values(), dim()}, {row.values() + dim(), width_ - dim()});
   return number;
 }
 

@@ -1,6 +1,7 @@
 #include "common/tables/table_checkpoint.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -9,6 +10,8 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/manifest.h"
+#include "common/optim/optimizer.h"
+#include "common/optim/packed_pairs.h"
 #include "common/partition/local_tensors.h"
 #include "common/tokenizer/tokenizer_identity.h"
 #include "proto/checkpoint.pb.h"
@@ -53,12 +56,24 @@ absl::Status ForEachDensePiece(
   return status;
 }
 
+// Returns the position of state array `i` among arrays of floats. Of packed arrays the first two
+// have the first.
+size_t ArrayOfFloats(size_t i, bool packs_pairs) { return i > 0 && packs_pairs ? i - 1 : i; }
+
+bool IsPacked(size_t i, bool packs_pairs) { return packs_pairs && i < 2; }
+
 absl::Status AppendBlock(const PartitionContent& content, const PartitionContent::Block& block,
                          PartitionFileWriter& writer) {
   return ForEachDensePiece(content.tensors, *block.layout, [&](size_t offset, size_t elements) {
     std::vector<absl::Span<const float>> state;
+    std::array<std::vector<float>, 2> unpacked;
     for (size_t i = 0; i < content.state_names.size() && !block.layout->frozen; ++i) {
-      state.push_back(block.state.subspan(i * block.weights.size() + offset, elements));
+      const size_t array = ArrayOfFloats(i, content.packs_pairs);
+      state.push_back(block.state.subspan(array * block.weights.size() + offset, elements));
+      if (!IsPacked(i, content.packs_pairs)) continue;
+      unpacked[i].resize(elements);
+      PairHalf(static_cast<int>(i), state.back(), absl::MakeSpan(unpacked[i]));
+      state.back() = unpacked[i];
     }
     return writer.AppendDense(block.weights.subspan(offset, elements), state);
   });
@@ -212,15 +227,18 @@ bool RestoresState(const CheckpointReader& checkpoint, RestoreExtent extent,
 
 absl::StatusOr<uint64_t> RestoreBlock(const CheckpointReader& checkpoint, RestoreExtent extent,
                                       absl::Span<const TensorSpec> tensors,
-                                      const DenseLayout::Block& block,
-                                      absl::Span<const std::string> state_names,
+                                      const DenseLayout::Block& block, const StateArrays& arrays,
                                       absl::Span<float> weights, absl::Span<float> state) {
   uint64_t steps = 0;
   size_t offset = 0;
-  if (block.frozen) state_names = {};
+  std::vector<float> unpacked;
+  const bool averages = extent == RestoreExtent::kAverages;
+  if (averages) MUSTER_RETURN_IF_ERROR(checkpoint.CheckAverages());
+  const absl::Span<const std::string> names =
+      block.frozen ? absl::Span<const std::string>() : arrays.names;
   for (const DenseLayout::Piece& piece : block.pieces) {
     const TensorSpec& tensor = tensors[piece.tensor];
-    if (extent == RestoreExtent::kWeights && IsAdapter(tensor.name) && !HasAdapters(checkpoint)) {
+    if (extent != RestoreExtent::kAll && IsAdapter(tensor.name) && !HasAdapters(checkpoint)) {
       offset += piece.end - piece.begin;
       continue;
     }
@@ -229,12 +247,22 @@ absl::StatusOr<uint64_t> RestoreBlock(const CheckpointReader& checkpoint, Restor
     const auto restore = [&](const Rectangle& rectangle, uint64_t begin,
                              uint64_t end) -> absl::Status {
       const size_t elements = end - begin;
-      MUSTER_RETURN_IF_ERROR(checkpoint.ReadRectangle(tensor.name, "", rectangle, begin,
-                                                      weights.subspan(offset, elements)));
-      for (size_t i = 0; i < state_names.size(); ++i) {
+      const absl::Span<float> restored = weights.subspan(offset, elements);
+      MUSTER_RETURN_IF_ERROR(checkpoint.ReadRectangle(tensor.name, averages ? kAverageState : "",
+                                                      rectangle, begin, restored));
+      for (size_t i = 0; i < names.size(); ++i) {
+        const size_t number = ArrayOfFloats(i, arrays.packs_pairs);
+        const absl::Span<float> array = state.subspan(number * weights.size() + offset, elements);
+        const bool packed = IsPacked(i, arrays.packs_pairs);
+        if (packed) unpacked.resize(elements);
+        const absl::Span<float> values = packed ? absl::MakeSpan(unpacked) : array;
+        if (names[i] == kAverageState && !checkpoint.has_averages()) {
+          std::copy(restored.begin(), restored.end(), values.begin());
+          continue;
+        }
         MUSTER_RETURN_IF_ERROR(
-            checkpoint.ReadRectangle(tensor.name, state_names[i], rectangle, begin,
-                                     state.subspan(i * weights.size() + offset, elements)));
+            checkpoint.ReadRectangle(tensor.name, names[i], rectangle, begin, values));
+        if (packed) SetPairHalf(static_cast<int>(i), values, array);
       }
       MUSTER_ASSIGN_OR_RETURN(const uint64_t seen,
                               checkpoint.TensorSteps(tensor.name, rectangle, begin, end));

@@ -37,7 +37,8 @@ struct PartitionContent {
   struct Block {
     const DenseLayout::Block* layout = nullptr;
     absl::Span<const float> weights;
-    // State arrays one after another, each as long as the weights; none if the block is frozen.
+    // State arrays one after another, each as long as the weights, the first two perhaps packed;
+    // none if the block is frozen.
     absl::Span<const float> state;
     // Optimizer steps that the block has seen.
     uint64_t steps = 0;
@@ -65,8 +66,9 @@ struct PartitionContent {
   absl::optional<uint64_t> base;
   // The file's number in the manifest.
   uint32_t partition = 0;
-  // The state names of the dense optimizer.
+  // The state names of the dense optimizer, and whether it packs pairs (Optimizer).
   std::vector<std::string> state_names;
+  bool packs_pairs = false;
   // The tensors that the blocks' pieces are of.
   absl::Span<const TensorSpec> tensors;
   std::vector<Block> blocks;
@@ -104,21 +106,30 @@ enum class RestoreExtent {
   kAll,
   // Weights alone: a new job starts from another's.
   kWeights,
+  // The averages that the other job kept of its weights, in the place of these; of rows, which have
+  // none, the weights.
+  kAverages,
 };
 
 // Returns whether a job with the optimizer of this name restores state and steps, too.
 bool RestoresState(const CheckpointReader& checkpoint, RestoreExtent extent,
                    absl::string_view optimizer);
 
-// Fills a block's weights, and in `state` the state arrays that `state_names` names, one after
-// another; a frozen block has none. Adapters keep the values that are there where a job begins with
-// the weights of one that has no adapters. Returns the optimizer steps that the checkpoint's values
-// have seen. NotFound: the checkpoint lacks a tensor. InvalidArgument: a tensor has another shape
-// there. DataLoss: damaged.
+// The state arrays that are restored.
+struct StateArrays {
+  absl::Span<const std::string> names;
+  bool packs_pairs = false;  // Optimizer::packs_pairs
+};
+
+// Fills a block's weights as `extent` says, and `state` with the state arrays that are named, one
+// after another; a frozen block has none, and averages that the checkpoint lacks begin at the
+// weights. Adapters keep the values that are there where a job begins with the weights of one that
+// has no adapters. Returns the optimizer steps that the checkpoint's values have seen. NotFound:
+// the checkpoint lacks a tensor. InvalidArgument: a tensor has another shape there, or there are no
+// averages to restore. DataLoss: damaged.
 absl::StatusOr<uint64_t> RestoreBlock(const CheckpointReader& checkpoint, RestoreExtent extent,
                                       absl::Span<const TensorSpec> tensors,
-                                      const DenseLayout::Block& block,
-                                      absl::Span<const std::string> state_names,
+                                      const DenseLayout::Block& block, const StateArrays& arrays,
                                       absl::Span<float> weights, absl::Span<float> state);
 
 struct RestoreRowsOptions {

@@ -123,7 +123,7 @@ TEST_P(LocalTensorsOfCheckpointsTest, GoToAnyNumberOfRanks) {
       std::vector<float> expected(3 * n), restored(3 * n, -1);
       Fill(local, block, absl::MakeSpan(expected));
       const auto steps =
-          RestoreBlock(**reader, RestoreExtent::kAll, local, block, kState,
+          RestoreBlock(**reader, RestoreExtent::kAll, local, block, {kState},
                        absl::MakeSpan(restored).first(n), absl::MakeSpan(restored).subspan(n));
       ASSERT_TRUE(steps.ok()) << steps.status();
       EXPECT_EQ(*steps, kClock);

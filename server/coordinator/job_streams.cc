@@ -116,9 +116,12 @@ class ExportStream final : public RawStream {
     loop.PostRead([this, &loop, request](Coordinator& coordinator) {
       const absl::StatusOr<std::string> folder = coordinator.checkpoints().Folder(request);
       if (!folder.ok()) return Finish(AtEdge(folder.status()));
-      loop.PostExport([this, folder = *folder](const CheckpointArchive& archive) {
+      const ExportedValues values =
+          request.averaged() ? ExportedValues::kAverages : ExportedValues::kWeights;
+      loop.PostExport([this, folder = *folder, values](const CheckpointArchive& archive) {
         Finish(AtEdge(CatchOutOfMemory("the call", [&] {
-          return archive.Export(folder, [this](absl::string_view bytes) { return Write(bytes); });
+          return archive.Export(folder, values,
+                                [this](absl::string_view bytes) { return Write(bytes); });
         })));
       });
     });

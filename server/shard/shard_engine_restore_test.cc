@@ -174,6 +174,32 @@ TEST_P(RestoreTest, WeightsAloneStartANewJob) {
   EXPECT_EQ(Values(fresh, 0), weights);
 }
 
+TEST_P(RestoreTest, AveragesTakeTheWeightsPlace) {
+  v1::OpenTablesRequest job = Request(GetParam().first);
+  job.mutable_schema()->mutable_optimizer()->set_average_decay(0.75);
+  Open(job);
+  const std::vector<float> initial = Values(job, 0);
+  TrainStep(job, 0);
+  const std::string folder = Checkpoint(job, 1);
+  const std::vector<float> weights = Values(job, 1);
+  v1::OpenTablesRequest fresh = Request(GetParam().second);
+  fresh.set_generation(2);
+  fresh.set_restore_uri(folder);
+  fresh.set_restore_weights_only(true);
+  fresh.set_restore_averages(true);
+  Open(fresh);
+  const std::vector<float> restored = Values(fresh, 0);
+  ASSERT_EQ(restored.size(), initial.size());
+  // Of dense weights; rows keep theirs.
+  size_t averages = 0;
+  for (size_t i = 0; i < restored.size(); ++i) {
+    if (restored[i] == weights[i]) continue;
+    EXPECT_EQ(restored[i], initial[i] + 0.25f * (weights[i] - initial[i])) << i;
+    ++averages;
+  }
+  EXPECT_GT(averages, 0);
+}
+
 TEST_P(RestoreTest, WeightsOfAnotherTokenizerAreRefused) {
   v1::OpenTablesRequest job = Request(GetParam().first);
   job.mutable_schema()->mutable_tokenizer()->set_fingerprint(1);

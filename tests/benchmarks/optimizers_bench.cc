@@ -100,7 +100,7 @@ Figures Measure(const Optimizer& optimizer, Arrays& arrays, const Effort& effort
   const size_t n = arrays.n;
   const int streams = 1 + static_cast<int>(optimizer.state_names().size());
   const absl::Span<float> state(arrays.state.get(), optimizer.state_floats(n));
-  optimizer.InitState(n, state);
+  optimizer.InitState({arrays.weights.get(), n}, state);
   OptimizerStep step = {.learning_rate = 1e-4f, .gradient_scale = 0.5f};
   const int64_t passes = std::max<int64_t>(1, effort.parameters / static_cast<int64_t>(n));
   const double giga = static_cast<double>(passes) * static_cast<double>(n) * 1e-9;
@@ -116,7 +116,7 @@ Figures Measure(const Optimizer& optimizer, Arrays& arrays, const Effort& effort
     for (int64_t pass = 0; pass < passes; ++pass) arrays.Limit(streams);
     const double end = ProcessorSeconds();
     // What the limit leaves in them must not slow the optimizer down.
-    optimizer.InitState(n, state);
+    optimizer.InitState({arrays.weights.get(), n}, state);
     if (round < 0) continue;
     figures.kernel.push_back(giga / (middle - start));
     figures.limit.push_back(giga / (end - middle));

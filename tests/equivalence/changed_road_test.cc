@@ -40,6 +40,10 @@ TEST_P(ChangedRoadTest, EndsInTheSameBits) {
   spec.mutable_clipping()->set_by_global_norm(0.5);
   spec.mutable_schedule()->set_name("cosine");
   spec.mutable_checkpoint()->set_every_steps(8);
+  spec.mutable_optimizer()->set_average_decay(0.75);
+  if (model == "mlp" || model == "transformer") {
+    spec.mutable_optimizer()->set_state_type(v1::OptimizerSpec::BF16);
+  }
   RunCheckpoints checkpoints;
   RunOptions options;
   options.keys = TrainLocally(spec).keys;

@@ -157,6 +157,39 @@ TEST_F(AllReduceTest, AJobOfOneRoadGivesItsWeightsToTheOther) {
   EXPECT_TRUE(there_and_back == Weights(Train(third)));
 }
 
+TEST_F(AllReduceTest, AveragesAreTheSameOnBothRoadsAndTakeTheWeightsPlace) {
+  const auto exported = [](const v1::JobStatus& job, bool averaged) {
+    v1::CheckpointRequest request;
+    request.set_job_id(job.job_id());
+    request.set_averaged(averaged);
+    return cluster_->Export(request);
+  };
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_stop()->set_steps(20);
+  const v1::JobStatus plain = Train(spec);
+  const absl::Status none = exported(plain, true).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kInvalidArgument) << none;
+  EXPECT_THAT(std::string(none.message()), HasSubstr("kept no averages"));
+
+  spec.mutable_optimizer()->set_average_decay(0.9);
+  const v1::JobStatus served = Train(spec);
+  const v1::JobStatus reduced = Train(AllReduce(spec));
+  EXPECT_TRUE(Weights(served) == Weights(plain));
+  const ExportedTensors averages = exported(served, true).value();
+  EXPECT_FALSE(averages == Weights(served));
+  EXPECT_TRUE(averages == exported(reduced, true).value());
+
+  for (const v1::JobSpec& road : {spec, AllReduce(spec)}) {
+    v1::JobSpec next = road;
+    next.set_initial_weights(served.job_id());
+    next.set_averaged_weights(true);
+    // As small as makes no difference.
+    next.mutable_optimizer()->set_learning_rate(1e-30f);
+    next.mutable_stop()->set_steps(1);
+    EXPECT_TRUE(Weights(Train(next)) == averages);
+  }
+}
+
 TEST_F(AllReduceTest, GoingOnFromACheckpointGivesTheBitsOfOneLongJob) {
   v1::JobSpec dense = SmallJob();
   dense.mutable_optimizer()->set_name("adam");

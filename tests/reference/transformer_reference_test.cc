@@ -163,7 +163,7 @@ class TransformerReferenceTest : public ::testing::TestWithParam<Case> {
     std::vector<std::vector<float>> moments;
     for (const std::vector<float>& values : parameters_) {
       moments.emplace_back(optimizer->state_floats(values.size()));
-      optimizer->InitState(values.size(), absl::MakeSpan(moments.back()));
+      optimizer->InitState(values, absl::MakeSpan(moments.back()));
     }
     const std::vector<int32_t> tokens = Ints(fixture_.at("step_tokens"));
     const int64_t steps = fixture_.at("step_tokens").shape[0];

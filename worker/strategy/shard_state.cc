@@ -276,7 +276,7 @@ void ShardState::Reset() {
         rest.remove_prefix(elements);
       }
       if (owned.block.frozen) continue;
-      dense_optimizer_->InitState(owned.block.elements(), OptimizerState(owned));
+      dense_optimizer_->InitState(Of(owned, slices_), OptimizerState(owned));
     }
   });
   std::fill(steps_.begin(), steps_.end(), 0);
@@ -434,10 +434,16 @@ absl::Status ShardState::Restore(const CheckpointReader& checkpoint, RestoreExte
     for (size_t i = window.first; i < window.last && status.ok(); ++i) {
       const ShardLayout::OwnedBlock& owned = owned_[i];
       const absl::StatusOr<uint64_t> steps =
-          RestoreBlock(checkpoint, extent, tables_.tensors, owned.block, state_names,
-                       Of(owned, slices_), OptimizerState(owned));
+          RestoreBlock(checkpoint, extent, tables_.tensors, owned.block,
+                       {state_names, dense_optimizer_->packs_pairs()}, Of(owned, slices_),
+                       OptimizerState(owned));
       status = steps.status();
-      if (with_state && steps.ok()) steps_[i] = *steps;
+      if (!steps.ok()) continue;
+      if (with_state) {
+        steps_[i] = *steps;
+      } else if (!OptimizerState(owned).empty()) {
+        dense_optimizer_->InitState(Of(owned, slices_), OptimizerState(owned));
+      }
     }
   });
   MUSTER_RETURN_IF_ERROR(status);
@@ -463,6 +469,7 @@ absl::StatusOr<PartitionFileInfo> ShardState::Save(const ShardFile& file,
   content.clock = clock_;
   content.partition = file.number;
   content.state_names = dense_optimizer_->state_names();
+  content.packs_pairs = dense_optimizer_->packs_pairs();
   content.tensors = tables_.tensors;
   content.loss_scales = file.loss_scales;
   if (offloaded_state_ != nullptr) {

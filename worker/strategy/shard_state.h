@@ -166,7 +166,8 @@ class ShardState {
   // Restores a checkpoint that any number of servers or shards wrote; what it does not hold keeps
   // its initial value. The state goes on from `clock`. After an error, call Reset before anything
   // else. NotFound: the checkpoint lacks a tensor or table of the job. InvalidArgument: a table's
-  // rows have another length, or its tokenizer is another. DataLoss: the checkpoint is damaged.
+  // rows have another length, its tokenizer is another, or it has no averages to restore. DataLoss:
+  // the checkpoint is damaged.
   absl::Status Restore(const CheckpointReader& checkpoint, RestoreExtent extent, uint64_t clock);
 
   // Writes a file in the common form. Blocks on the storage.

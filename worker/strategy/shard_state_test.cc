@@ -9,12 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/philox.h"
 #include "common/checkpoint/checkpoint_reader.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/memory_storage.h"
 #include "common/files/temp_folder.h"
 #include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/schema.pb.h"
@@ -32,6 +34,8 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+// `optimizer` is a name, perhaps with options in text format after it.
+//
 // Two units, several blocks, a tensor without decay, one that is tied and one that moves by signs,
 // two sparse tables.
 v1::TablesSchema Schema(const std::string& optimizer, uint32_t partitions) {
@@ -60,7 +64,8 @@ v1::TablesSchema Schema(const std::string& optimizer, uint32_t partitions) {
   }
   schema.set_partitions(partitions);
   schema.set_block_bytes(16);
-  schema.mutable_optimizer()->set_name(optimizer);
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(absl::StrCat("name: ", optimizer),
+                                                            schema.mutable_optimizer()));
   schema.mutable_optimizer()->set_learning_rate(0.1);
   schema.set_seed(4);
   schema.set_total_steps(100);
@@ -174,7 +179,7 @@ std::vector<RowSum> OwnRows(absl::Span<const RowSum> rows, const ShardState& sha
 // Trains a group's shards on the gradients of Train, those of signs multiplied by a factor.
 void TrainShards(const std::vector<std::unique_ptr<ShardState>>& shards, uint64_t end,
                  float sign_factor = 1) {
-  const auto whole = ShardState::Create(Schema("sgd", 1)).value();
+  const auto whole = ShardState::Create(Schema("'sgd'", 1)).value();
   Gradients gradients(*whole);
   while (shards[0]->clock() < end) {
     const GradientSums sums = gradients.At(shards[0]->clock());
@@ -331,15 +336,18 @@ TEST_P(ShardStateOptimizerTest, OffloadedStateMakesTheSameSteps) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ShardStateOptimizerTest,
-                         ::testing::Values("sgd", "momentum", "row_wise_adagrad", "adam", "ftrl"));
+                         ::testing::Values("'sgd'", "'momentum'", "'row_wise_adagrad'", "'adam'",
+                                           "'lion' average_decay: 0.75",
+                                           "'adamw' state_type: BF16 average_decay: 0.75",
+                                           "'ftrl'"));
 
 TEST(ShardStateTest, TakesWeightsAloneFromAnotherJob) {
-  const auto saved = Make(Schema("adam", 2));
+  const auto saved = Make(Schema("'adam'", 2));
   Train(*saved, 4);
   MemoryStorage storage;
-  const auto checkpoint = Checkpoint(*saved, Schema("adam", 2), storage);
-  const auto fresh = Make(Schema("adam", 2));
-  const auto restored = Make(Schema("adam", 2));
+  const auto checkpoint = Checkpoint(*saved, Schema("'adam'", 2), storage);
+  const auto fresh = Make(Schema("'adam'", 2));
+  const auto restored = Make(Schema("'adam'", 2));
   ASSERT_EQ(restored->Restore(*checkpoint, RestoreExtent::kWeights, 0), absl::OkStatus());
   EXPECT_EQ(restored->clock(), 0);
   EXPECT_EQ(restored->weights(), saved->weights());
@@ -352,8 +360,80 @@ TEST(ShardStateTest, TakesWeightsAloneFromAnotherJob) {
   EXPECT_EQ(row.values()[3], 0);
 }
 
+TEST(ShardStateTest, TakesAveragesInTheWeightsPlace) {
+  const v1::TablesSchema schema = Schema("'adam' average_decay: 0.75", 2);
+  const auto saved = MakeShards(schema, 2);
+  TrainShards(saved, 4);
+  MemoryStorage storage;
+  const auto checkpoint = Checkpoint(saved, schema, storage);
+  const auto stored = Stored(*checkpoint, schema);
+  EXPECT_NE(stored.at("w/average"), stored.at("w/"));
+  // Also of what signs move.
+  EXPECT_NE(stored.at("signs/average"), stored.at("signs/"));
+  for (const RestoreExtent extent : {RestoreExtent::kAverages, RestoreExtent::kWeights}) {
+    const auto restored = Make(schema);
+    ASSERT_EQ(restored->Restore(*checkpoint, extent, 0), absl::OkStatus());
+    MemoryStorage again;
+    const auto read = Stored(*Checkpoint(*restored, schema, again), schema);
+    const char* const array = extent == RestoreExtent::kAverages ? "/average" : "/";
+    for (const std::string tensor : {"w", "b", "v", "signs"}) {
+      EXPECT_EQ(read.at(tensor + "/"), stored.at(tensor + array)) << tensor;
+      // Averages begin anew, at the weights.
+      EXPECT_EQ(read.at(tensor + "/average"), read.at(tensor + "/")) << tensor;
+      EXPECT_THAT(read.at(tensor + "/m"), Each(0)) << tensor;
+    }
+  }
+}
+
+TEST(ShardStateTest, AveragesThatACheckpointLacksBeginAtTheWeights) {
+  const v1::TablesSchema without = Schema("'adam'", 2);
+  const auto saved = Make(without);
+  Train(*saved, 4);
+  MemoryStorage storage;
+  const auto checkpoint = Checkpoint(*saved, without, storage);
+  const v1::TablesSchema with = Schema("'adam' average_decay: 0.75", 2);
+  const auto resumed = Make(with);
+  ASSERT_EQ(resumed->Restore(*checkpoint, RestoreExtent::kAll, 4), absl::OkStatus());
+  MemoryStorage again;
+  const auto read = Stored(*Checkpoint(*resumed, with, again), with);
+  EXPECT_EQ(read.at("w/average"), read.at("w/"));
+  EXPECT_EQ(read.at("w/m"), Stored(*checkpoint, without).at("w/m"));
+
+  const absl::Status refused = Make(with)->Restore(*checkpoint, RestoreExtent::kAverages, 0);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("kept no averages"));
+}
+
+// What is in 16 bits goes into checkpoints as any state, and the other way round.
+TEST(ShardStateTest, CheckpointsOfEitherStateTypeAreRead) {
+  for (const bool packed_first : {true, false}) {
+    const v1::TablesSchema packed = Schema("'adam' state_type: BF16", 2);
+    const v1::TablesSchema wide = Schema("'adam'", 2);
+    const v1::TablesSchema& first = packed_first ? packed : wide;
+    const v1::TablesSchema& second = packed_first ? wide : packed;
+    const auto saved = Make(first);
+    Train(*saved, 4);
+    MemoryStorage storage, again;
+    const auto checkpoint = Checkpoint(*saved, first, storage);
+    const auto resumed = Make(second);
+    ASSERT_EQ(resumed->Restore(*checkpoint, RestoreExtent::kAll, 4), absl::OkStatus());
+    const auto expected = Stored(*checkpoint, first);
+    const auto read = Stored(*Checkpoint(*resumed, second, again), second);
+    EXPECT_EQ(read.at("w/"), expected.at("w/"));
+    for (const char* array : {"w/m", "w/v"}) {
+      for (size_t i = 0; i < read.at(array).size(); ++i) {
+        // To the nearest of 8 bits.
+        EXPECT_NEAR(read.at(array)[i], expected.at(array)[i],
+                    packed_first ? 0 : std::abs(expected.at(array)[i]) / 256);
+      }
+    }
+  }
+  EXPECT_EQ(2 * Make(Schema("'adam' state_type: BF16", 2))->state().optimizer_state.size(),
+            Make(Schema("'adam'", 2))->state().optimizer_state.size());
+}
+
 TEST(ShardStateTest, RefusesWeightsOfAnotherTokenizer) {
-  v1::TablesSchema schema = Schema("sgd", 2);
+  v1::TablesSchema schema = Schema("'sgd'", 2);
   schema.mutable_tokenizer()->set_fingerprint(1);
   schema.mutable_tokenizer()->set_name("a.json");
   const auto saved = Make(schema);
@@ -374,10 +454,10 @@ TEST(ShardStateTest, RefusesWeightsOfAnotherTokenizer) {
 }
 
 TEST(ShardStateTest, NamesWhatACheckpointLacks) {
-  const auto saved = Make(Schema("sgd", 2));
+  const auto saved = Make(Schema("'sgd'", 2));
   MemoryStorage storage;
-  const auto checkpoint = Checkpoint(*saved, Schema("sgd", 2), storage);
-  v1::TablesSchema schema = Schema("sgd", 2);
+  const auto checkpoint = Checkpoint(*saved, Schema("'sgd'", 2), storage);
+  v1::TablesSchema schema = Schema("'sgd'", 2);
   schema.mutable_tensors(1)->set_name("other");
   const absl::Status status = Make(schema)->Restore(*checkpoint, RestoreExtent::kAll, 0);
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
@@ -385,15 +465,15 @@ TEST(ShardStateTest, NamesWhatACheckpointLacks) {
 }
 
 TEST(ShardStateTest, ResetBringsInitialValuesBack) {
-  const auto state = Make(Schema("adam", 2));
+  const auto state = Make(Schema("'adam'", 2));
   Train(*state, 3);
   state->Reset();
-  const auto fresh = Make(Schema("adam", 2));
+  const auto fresh = Make(Schema("'adam'", 2));
   ExpectSame(*state, *fresh);
 }
 
 TEST(ShardStateTest, ATiedTensorIsSteppedOnce) {
-  v1::TablesSchema schema = Schema("sgd", 1);
+  v1::TablesSchema schema = Schema("'sgd'", 1);
   const auto state = Make(schema);
   const float before = state->parameters()[2][0];
   std::vector<float> dense(state->layout().elements());
@@ -405,7 +485,7 @@ TEST(ShardStateTest, ATiedTensorIsSteppedOnce) {
 }
 
 TEST(ShardStateTest, DecaysOnlyWhatIsToDecay) {
-  v1::TablesSchema schema = Schema("sgd", 1);
+  v1::TablesSchema schema = Schema("'sgd'", 1);
   schema.mutable_optimizer()->set_weight_decay(0.5);
   const auto state = Make(schema);
   const float w = state->parameters()[0][0], b = state->parameters()[1][0];
@@ -418,7 +498,7 @@ TEST(ShardStateTest, DecaysOnlyWhatIsToDecay) {
 
 TEST(ShardStateTest, WhatMovesBySignsCountsInNoNorm) {
   for (const int count : {1, 3}) {
-    v1::TablesSchema schema = Schema("adam", count);
+    v1::TablesSchema schema = Schema("'adam'", count);
     schema.mutable_clipping()->set_by_global_norm(1);
     std::vector<std::map<std::string, std::vector<float>>> stored;
     for (const float factor : {1.0f, 1e30f}) {
@@ -445,7 +525,7 @@ TEST(ShardStateTest, WhatMovesBySignsCountsInNoNorm) {
 
 TEST(ShardStateTest, TheGlobalNormIsThatOfAllParametersHoweverTheyAreDealt) {
   for (uint32_t partitions : {1, 4}) {
-    v1::TablesSchema schema = Schema("sgd", partitions);
+    v1::TablesSchema schema = Schema("'sgd'", partitions);
     schema.mutable_clipping()->set_by_global_norm(1);
     const auto state = Make(schema);
     std::vector<float> dense(state->layout().elements());
@@ -467,7 +547,7 @@ TEST(ShardStateTest, TheGlobalNormIsThatOfAllParametersHoweverTheyAreDealt) {
 }
 
 TEST(ShardStateTest, ClipsByValueAfterTheMean) {
-  v1::TablesSchema schema = Schema("sgd", 1);
+  v1::TablesSchema schema = Schema("'sgd'", 1);
   schema.mutable_clipping()->set_by_value(0.5);
   const auto state = Make(schema);
   const float before = state->parameters()[0][0], next = state->parameters()[0][1];
@@ -481,8 +561,8 @@ TEST(ShardStateTest, ClipsByValueAfterTheMean) {
 }
 
 TEST(ShardStateTest, RowsReadAsTheirInitialValueBeforeTheirFirstPush) {
-  const auto state = Make(Schema("sgd", 2));
-  const auto other = Make(Schema("sgd", 2));
+  const auto state = Make(Schema("'sgd'", 2));
+  const auto other = Make(Schema("'sgd'", 2));
   std::vector<float> row(2), again(2);
   state->LookUp(0, {77}, absl::MakeSpan(row));
   EXPECT_THAT(KeysOf(*state, 0), ElementsAre());

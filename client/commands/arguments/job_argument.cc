@@ -102,6 +102,12 @@ CLI::App* AddCheckpointCommand(
   return command;
 }
 
+void AddAveragedFlag(CLI::App& command, bool& averaged) {
+  command.add_flag("--averaged", averaged,
+                   "Take the averages that the job kept of its weights (optimizer.average_decay) "
+                   "instead of the weights");
+}
+
 v1::CheckpointRequest RequestFor(const CheckpointName& checkpoint) {
   v1::CheckpointRequest request;
   request.set_job_id(checkpoint.job_id);

@@ -61,6 +61,9 @@ CLI::App* AddCheckpointCommand(
         body,
     JobCommandOptions options = {});
 
+// Adds the flag --averaged, which takes the averages that a job kept of its weights.
+void AddAveragedFlag(CLI::App& command, bool& averaged);
+
 // Return a checkpoint's name for rpcs, and for people.
 v1::CheckpointRequest RequestFor(const CheckpointName& checkpoint);
 std::string TextOf(const CheckpointName& checkpoint);

@@ -35,22 +35,30 @@ std::string Measured(const v1::JobSpec& spec, const std::string& metric) {
   return spec.model().has_transformer() && from_loss ? kBitsPerByte : metric;
 }
 
+struct EvaluateArguments {
+  std::string checkpoint;
+  std::string data;
+  std::string metric;
+  bool averaged = false;
+};
+
 // An evaluation is a job of no steps: the other job's weights, and all of its data held out.
 absl::Status MakeEvaluation(const v1::JobStatus& job, const CheckpointName& checkpoint,
-                            const std::string& data, const std::string& metric, v1::JobSpec& spec) {
+                            const EvaluateArguments& arguments, v1::JobSpec& spec) {
   spec = job.spec();
   spec.set_name(absl::StrCat("evaluate ", TextOf(checkpoint)));
   spec.set_initial_weights(TextOf(checkpoint));
+  spec.set_averaged_weights(arguments.averaged);
   spec.clear_resume_from();
   spec.clear_stop();
   spec.mutable_stop()->set_evaluate_only(true);
   spec.clear_evaluation();
-  spec.mutable_evaluation()->set_metric(Measured(spec, metric));
+  spec.mutable_evaluation()->set_metric(Measured(spec, arguments.metric));
   spec.clear_checkpoint();
-  if (data.empty()) return absl::OkStatus();
+  if (arguments.data.empty()) return absl::OkStatus();
   spec.clear_validation();
   spec.mutable_data()->set_holdout(1);
-  return ReplaceDataPath(data, spec);
+  return ReplaceDataPath(arguments.data, spec);
 }
 
 // Returns a language model's perplexity, which is the number of equally likely tokens that its loss
@@ -85,12 +93,6 @@ void PrintMeasured(Session& session, const CheckpointName& checkpoint, v1::Evalu
   if (result.no_value().empty()) left_out.push_back("no_value");
   session.PrintJson(result, EvaluationFields(result, values), left_out);
 }
-
-struct EvaluateArguments {
-  std::string checkpoint;
-  std::string data;
-  std::string metric;
-};
 
 // The evaluation's end. Cancelled: its user did not wait for it, and it is cancelled.
 absl::Status Await(JobClient& jobs, const std::string& id, Interrupt& interrupt,
@@ -131,7 +133,7 @@ absl::Status Evaluate(Session& session, const EvaluateArguments& arguments) {
     checkpoint.clock = job.checkpoint_clock();
   }
   v1::JobSpec spec;
-  MUSTER_RETURN_IF_ERROR(MakeEvaluation(job, checkpoint, arguments.data, arguments.metric, spec));
+  MUSTER_RETURN_IF_ERROR(MakeEvaluation(job, checkpoint, arguments, spec));
   std::string evaluation_id;
   MUSTER_RETURN_IF_ERROR(jobs->Submit(spec, evaluation_id));
   v1::JobStatus last;
@@ -179,6 +181,7 @@ void AddEvaluate(CLI::App& app, Session& session) {
                    "Metric to compute, if the model has it. Default: the model's own")
       ->transform(OneOf({kLoss, kPerplexity, kBitsPerByte, "accuracy", "auc", "binned_auc", "rmse",
                          "mae", "r2"}));
+  AddAveragedFlag(*command, arguments->averaged);
   command->footer(
       "Example: muster evaluate JOB --data other.csv\n"
       "         muster evaluate JOB@best --output json");

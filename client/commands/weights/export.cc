@@ -50,6 +50,7 @@ struct ExportArguments {
   std::string tokenizer;
   // Adapters are added to the weights that they lie beside.
   bool merge = false;
+  bool averaged = false;
   Replace replace = Replace::kNever;
   // With kHuggingFace alone.
   std::string type = "f32";
@@ -64,11 +65,13 @@ DType TypeOf(const std::string& name) {
 
 // Writes the job's weights to the file; their bytes.
 absl::StatusOr<uint64_t> WriteWeights(JobClient& jobs, const CheckpointName& checkpoint,
-                                      OutputFile& file, const std::string& tokenizer) {
+                                      OutputFile& file, const ExportArguments& arguments) {
   uint64_t bytes = 0;
+  v1::CheckpointRequest request = RequestFor(checkpoint);
+  request.set_averaged(arguments.averaged);
   const auto note = [](const std::string& text) { PrintError("muster: exported %s\n", text); };
   MUSTER_RETURN_IF_ERROR(
-      ExportJob(jobs, RequestFor(checkpoint), tokenizer, note, [&](absl::string_view data) {
+      ExportJob(jobs, request, arguments.tokenizer, note, [&](absl::string_view data) {
         bytes += data.size();
         return file.Write(data);
       }));
@@ -79,8 +82,7 @@ absl::Status ExportFile(const Session& session, JobClient& jobs, const Checkpoin
                         const ExportArguments& arguments) {
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file,
                           OutputFile::Create(arguments.out, arguments.replace));
-  MUSTER_ASSIGN_OR_RETURN(const uint64_t bytes,
-                          WriteWeights(jobs, checkpoint, *file, arguments.tokenizer));
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t bytes, WriteWeights(jobs, checkpoint, *file, arguments));
   MUSTER_RETURN_IF_ERROR(file->Publish());
   session.PrintResult(
       absl::StrCat(arguments.out, ": ", FormatBytes(static_cast<double>(bytes))),
@@ -156,7 +158,7 @@ absl::Status ExportFolder(const Session& session, JobClient& jobs, const Checkpo
   // A temporary file, from which the folder is made.
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<OutputFile> file,
                           OutputFile::Create(beside + ".weights", Replace::kFiles));
-  MUSTER_RETURN_IF_ERROR(WriteWeights(jobs, checkpoint, *file, arguments.tokenizer).status());
+  MUSTER_RETURN_IF_ERROR(WriteWeights(jobs, checkpoint, *file, arguments).status());
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const ModelFile> model,
                           ModelFile::Open(file->partial()));
   if (adapters_alone) {
@@ -241,6 +243,7 @@ void AddExport(CLI::App& app, Session& session) {
                     "With --format huggingface, of a job with adapters: write the whole model with "
                     "the adapters added to its weights, instead of the adapters alone in PEFT's "
                     "layout");
+  AddAveragedFlag(*command, arguments->averaged);
   command->add_option("--tokenizer", arguments->tokenizer,
                       "Tokenizer of a transformer, if it is not where the job says");
   command

@@ -30,6 +30,7 @@ struct GenerateArguments {
   std::string prompt;
   bool has_prompt = false;
   std::string tokenizer;
+  bool averaged = false;
   int64_t max_tokens = 256;
   double temperature = 0.8;
   int64_t top_k = 0;
@@ -44,11 +45,13 @@ struct GenerateArguments {
 // Returns the job's weights in a file for muster-generate.
 absl::StatusOr<std::unique_ptr<UnnamedFile>> ExportModel(JobClient& jobs,
                                                          const CheckpointName& checkpoint,
-                                                         const std::string& tokenizer) {
+                                                         const GenerateArguments& arguments) {
+  v1::CheckpointRequest request = RequestFor(checkpoint);
+  request.set_averaged(arguments.averaged);
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<UnnamedFile> file, UnnamedFile::Create("the weights"));
   // The tokenizer is known to be usable, so there is nothing to note.
   const auto note = [](const std::string&) {};
-  MUSTER_RETURN_IF_ERROR(ExportJob(jobs, RequestFor(checkpoint), tokenizer, note,
+  MUSTER_RETURN_IF_ERROR(ExportJob(jobs, request, arguments.tokenizer, note,
                                    [&file](absl::string_view data) { return file->Write(data); }));
   return file;
 }
@@ -64,8 +67,12 @@ struct FoundModel {
 
 absl::StatusOr<FoundModel> FindModel(Session& session, const GenerateArguments& arguments) {
   std::error_code error;
-  if (std::filesystem::exists(arguments.model, error))
-    return FoundModel{arguments.model, nullptr, ""};
+  if (std::filesystem::exists(arguments.model, error)) {
+    if (!arguments.averaged) return FoundModel{arguments.model, nullptr, ""};
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--averaged takes the averages that a job kept, but ", arguments.model,
+        " is a file or folder; leave --averaged out, or export the averages of a job into it"));
+  }
   if (arguments.model.find('/') != std::string::npos) {
     return absl::NotFoundError(
         absl::StrCat("there is no file or folder ", arguments.model,
@@ -93,7 +100,7 @@ absl::StatusOr<FoundModel> FindModel(Session& session, const GenerateArguments& 
     }
   }
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<UnnamedFile> exported,
-                          ExportModel(*jobs, checkpoint, arguments.tokenizer));
+                          ExportModel(*jobs, checkpoint, arguments));
   const std::string path = exported->path();
   return FoundModel{path, std::move(exported), ChatFolderOf(job.spec().data())};
 }
@@ -186,6 +193,7 @@ void AddGenerate(CLI::App& app, Session& session) {
       ->capture_default_str();
   command->add_option("--tokenizer", arguments->tokenizer,
                       "The model's tokenizer, if the model does not say where it is");
+  AddAveragedFlag(*command, arguments->averaged);
   command->add_option("--threads", arguments->threads, "Threads to compute with; 0: one per core")
       ->capture_default_str();
   command->footer(

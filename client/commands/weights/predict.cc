@@ -30,6 +30,7 @@ struct PredictArguments {
   std::string checkpoint;
   std::string data;
   std::string out;
+  bool averaged = false;
   Replace replace = Replace::kNever;
   int threads = 0;
 };
@@ -67,8 +68,10 @@ absl::Status Predict(Session& session, const PredictArguments& arguments) {
   MUSTER_RETURN_IF_ERROR(job_file->Write(spec.SerializeAsString()));
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<UnnamedFile> weights,
                           UnnamedFile::Create("the weights"));
-  MUSTER_RETURN_IF_ERROR(jobs->Export(
-      RequestFor(checkpoint), [&weights](absl::string_view data) { return weights->Write(data); }));
+  v1::CheckpointRequest request = RequestFor(checkpoint);
+  request.set_averaged(arguments.averaged);
+  MUSTER_RETURN_IF_ERROR(
+      jobs->Export(request, [&weights](absl::string_view data) { return weights->Write(data); }));
   std::vector<std::string> words = {program, "--job=" + job_file->path(),
                                     "--job-id=" + checkpoint.job_id, "--out=" + arguments.out,
                                     absl::StrCat("--threads=", arguments.threads)};
@@ -98,6 +101,7 @@ void AddPredict(CLI::App& app, Session& session) {
                    "predictions, one row for each example")
       ->required();
   AddForceFlag(*command, arguments->replace);
+  AddAveragedFlag(*command, arguments->averaged);
   command->add_option("--threads", arguments->threads, "Threads to compute with; 0: one per core")
       ->capture_default_str();
   command->footer(

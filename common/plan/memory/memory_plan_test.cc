@@ -52,6 +52,10 @@ TEST(MemoryPlanTest, CountsDenseParametersAndOptimizerState) {
   spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
   EXPECT_EQ(PlanOf(spec).server_bytes(), 0u);
   EXPECT_EQ(WorkerOf(spec)["optimizer state"], 8 * kSmallMlp);
+  spec.mutable_optimizer()->set_state_type(v1::OptimizerSpec::BF16);
+  EXPECT_EQ(WorkerOf(spec)["optimizer state"], 4 * kSmallMlp);
+  spec.mutable_optimizer()->set_average_decay(0.999f);
+  EXPECT_EQ(WorkerOf(spec)["optimizer state"], 8 * kSmallMlp);
 }
 
 TEST(MemoryPlanTest, LaysOutATransformer) {

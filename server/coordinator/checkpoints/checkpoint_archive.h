@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/checkpoint/manifest.h"
+#include "common/checkpoint/safetensors.h"
 #include "common/program/shipped_archives.h"
 
 namespace muster {
@@ -71,8 +72,9 @@ class CheckpointArchive {
   virtual absl::StatusOr<v1::VerifyCheckpointReply> Verify(absl::string_view folder) const = 0;
 
   // Writes the checkpoint's weights to `sink` as one safetensors file, part by part. Stops at the
-  // first error of `sink` and returns it. DATA_LOSS: the checkpoint is damaged.
-  virtual absl::Status Export(absl::string_view folder,
+  // first error of `sink` and returns it. DATA_LOSS: the checkpoint is damaged. INVALID_ARGUMENT:
+  // it has no averages.
+  virtual absl::Status Export(absl::string_view folder, ExportedValues values,
                               absl::FunctionRef<absl::Status(absl::string_view)> sink) const = 0;
 };
 

@@ -293,6 +293,12 @@ TEST_F(CheckpointLifecycleTest, StartsFromAnotherJobsWeights) {
   EXPECT_TRUE(order.restore_weights_only());
   EXPECT_EQ(order.start_clock(), 0);
 
+  spec.set_averaged_weights(true);
+  const absl::Status none = cluster_.Submit(spec).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("kept no averages"));
+  spec.clear_averaged_weights();
+
   Answer<v1::DeleteJobReply> refused;
   cluster_.coordinator().jobs().Delete(source, refused.call());
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);

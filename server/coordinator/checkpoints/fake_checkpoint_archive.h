@@ -91,10 +91,11 @@ class FakeCheckpointArchive final : public CheckpointArchive {
     return reply;
   }
 
-  absl::Status Export(absl::string_view folder,
+  absl::Status Export(absl::string_view folder, ExportedValues values,
                       absl::FunctionRef<absl::Status(absl::string_view)> sink) const override {
     if (out_of_memory) throw std::bad_alloc();
-    return sink(absl::StrCat("weights of ", folder));
+    return sink(
+        absl::StrCat(values == ExportedValues::kAverages ? "averages" : "weights", " of ", folder));
   }
 
   std::set<std::string> folders;

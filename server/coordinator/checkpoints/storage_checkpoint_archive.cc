@@ -180,11 +180,12 @@ absl::StatusOr<v1::VerifyCheckpointReply> StorageCheckpointArchive::Verify(
 }
 
 absl::Status StorageCheckpointArchive::Export(
-    absl::string_view folder, absl::FunctionRef<absl::Status(absl::string_view)> sink) const {
+    absl::string_view folder, ExportedValues values,
+    absl::FunctionRef<absl::Status(absl::string_view)> sink) const {
   return CatchOutOfMemory(absl::StrCat("exporting the checkpoint ", folder), [&]() -> absl::Status {
     MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointReader> reader,
                             CheckpointReader::Open(storage_, folder));
-    return ExportSafetensors(*reader, [&](absl::Span<const std::byte> bytes) {
+    return ExportSafetensors(*reader, values, [&](absl::Span<const std::byte> bytes) {
       return sink({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     });
   });

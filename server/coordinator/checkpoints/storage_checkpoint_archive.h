@@ -27,7 +27,7 @@ class StorageCheckpointArchive final : public CheckpointArchive {
   absl::StatusOr<v1::CheckpointStatus> Describe(absl::string_view folder) const override;
   absl::StatusOr<std::string> DataPreparation(absl::string_view folder) const override;
   absl::StatusOr<v1::VerifyCheckpointReply> Verify(absl::string_view folder) const override;
-  absl::Status Export(absl::string_view folder,
+  absl::Status Export(absl::string_view folder, ExportedValues values,
                       absl::FunctionRef<absl::Status(absl::string_view)> sink) const override;
 
  private:

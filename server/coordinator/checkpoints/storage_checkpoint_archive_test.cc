@@ -264,7 +264,8 @@ TEST(StorageCheckpointArchiveMemoryTest, ACheckpointTooLargeForMemoryIsAnsweredB
   const StorageCheckpointArchive archive(storage, "/root");
   for (const absl::Status& status :
        {archive.Describe("/root/j1/10").status(), archive.Verify("/root/j1/10").status(),
-        archive.Export("/root/j1/10", [](absl::string_view) { return absl::OkStatus(); })}) {
+        archive.Export("/root/j1/10", ExportedValues::kWeights,
+                       [](absl::string_view) { return absl::OkStatus(); })}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("/root/j1/10"));
   }
@@ -275,7 +276,10 @@ TEST_F(StorageCheckpointArchiveTest, ExportingADamagedCheckpointFails) {
   std::string bytes = *ReadFile(storage_, "/root/j1/10/p0");
   bytes.back() ^= 1;
   ASSERT_TRUE(ReplaceFile(storage_, "/root/j1/10/p0", bytes).ok());
-  EXPECT_EQ(archive_.Export(folder, [](absl::string_view) { return absl::OkStatus(); }).code(),
+  EXPECT_EQ(archive_
+                .Export(folder, ExportedValues::kWeights,
+                        [](absl::string_view) { return absl::OkStatus(); })
+                .code(),
             absl::StatusCode::kDataLoss);
 }
 

@@ -223,6 +223,13 @@ absl::Status SubmitRequests::TakeInitialWeights(NewJob& job) const {
     MUSTER_ASSIGN_OR_RETURN(const Source found, FindSource("initial_weights", source));
     MUSTER_RETURN_IF_ERROR(
         CheckSameKind("initial_weights", record.spec(), found.job->record.spec()));
+    if (record.spec().averaged_weights() &&
+        found.job->record.spec().optimizer().average_decay() == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "averaged_weights is true, but job ", found.job->id(),
+          ", which initial_weights names, kept no averages (its optimizer.average_decay is 0); "
+          "leave averaged_weights out to start from its weights"));
+    }
     record.mutable_spec()->set_initial_weights(found.by_id);
     record.set_initial_uri(found.checkpoint->uri());
     job.data_preparation = found.job->data_preparation;

@@ -32,6 +32,7 @@ absl::StatusOr<std::shared_ptr<CutView>> CutView::Take(PartitionTables& tables, 
   content.clock = clock;
   content.partition = tables.partition;
   content.state_names = job.dense_optimizer().state_names();
+  content.packs_pairs = job.dense_optimizer().packs_pairs();
   content.tensors = job.tables().tensors;
   for (uint32_t i = 0; i < tables.dense.size(); ++i) {
     const DenseTable::Block& block = tables.dense.block(i);

@@ -86,14 +86,19 @@ absl::Status RestorePartition(const CheckpointReader& checkpoint, RestoreExtent 
     DenseTable::Block& block = tables.dense.block(i);
     MUSTER_ASSIGN_OR_RETURN(const uint64_t steps,
                             RestoreBlock(checkpoint, extent, job.tables().tensors, *block.layout,
-                                         state_names, block.weights.Write(), block.state_values()));
-    if (with_state) block.steps = steps;
+                                         {state_names, job.dense_optimizer().packs_pairs()},
+                                         block.weights.Write(), block.state_values()));
+    if (with_state) {
+      block.steps = steps;
+    } else if (block.state.size() > 0) {
+      job.dense_optimizer().InitState(block.weights.Write(), block.state_values());
+    }
   }
   for (size_t i = 0; i < tables.sparse.size(); ++i) {
     MUSTER_RETURN_IF_ERROR(RestoreTable(checkpoint, tables, job.tables().sparse[i].name, with_state,
                                         memory, go_on, tables.sparse[i].memory()));
     // With another job's weights, the counts would be those of other pushes.
-    if (extent == RestoreExtent::kWeights || !tables.sparse[i].policy().counts()) continue;
+    if (extent != RestoreExtent::kAll || !tables.sparse[i].policy().counts()) continue;
     MUSTER_RETURN_IF_ERROR(
         RestoreCounts(checkpoint, tables, job.tables().sparse[i].name, tables.sparse[i]));
   }

@@ -354,10 +354,11 @@ absl::Status OpenJob::Restore(MemoryShare& memory, PartitionTables& tables) {
                                                      " was taken at clock ", clock));
     }
   }
+  const RestoreExtent weights =
+      request.restore_averages() ? RestoreExtent::kAverages : RestoreExtent::kWeights;
   return DataLossIs(
       RestorePartition(
-          *checkpoint_,
-          request.restore_weights_only() ? RestoreExtent::kWeights : RestoreExtent::kAll, memory,
+          *checkpoint_, request.restore_weights_only() ? weights : RestoreExtent::kAll, memory,
           [this] { return CheckWanted(); }, tables),
       LostState::kCheckpoint);
 }

@@ -42,7 +42,7 @@ DenseTable::DenseTable(std::shared_ptr<const JobTables> tables, uint32_t partiti
                     rest.subspan(0, piece.end - piece.begin));
       rest.remove_prefix(piece.end - piece.begin);
     }
-    if (!layout.frozen) optimizer.InitState(layout.elements(), block.state_values());
+    if (!layout.frozen) optimizer.InitState(block.weights.Write(), block.state_values());
     blocks_.push_back(std::move(block));
     offsets_.push_back(offsets_.back() + layout.elements());
   }

@@ -81,6 +81,9 @@ v1::TablesSchema Schema(const ShardedJob& job) {
   schema.mutable_optimizer()->set_name("adamw");
   schema.mutable_optimizer()->set_learning_rate(0.1);
   schema.mutable_optimizer()->set_weight_decay(0.01);
+  // Sums that differ in their last bits are rounded apart in 16 bits.
+  if (job.micro_batches == 1) schema.mutable_optimizer()->set_state_type(v1::OptimizerSpec::BF16);
+  schema.mutable_optimizer()->set_average_decay(0.75);
   schema.mutable_clipping()->set_by_global_norm(job.max_norm);
   schema.set_total_steps(100);
   return schema;

@@ -38,6 +38,7 @@ v1::OpenTablesRequest TablesOf(const v1::TaskOrder& order, const v1::TablesSchem
   *request.mutable_update() = order.spec().update();
   request.set_restore_uri(order.restore_uri());
   request.set_restore_weights_only(order.restore_weights_only());
+  request.set_restore_averages(order.restore_weights_only() && order.spec().averaged_weights());
   request.set_start_clock(order.start_clock());
   request.set_checkpoint_root(order.checkpoint_root());
   request.set_expect_state(order.expect_state());

@@ -23,6 +23,11 @@
 namespace muster {
 namespace {
 
+RestoreExtent RestoreExtentOf(const v1::TaskOrder& order) {
+  if (!order.restore_weights_only()) return RestoreExtent::kAll;
+  return order.spec().averaged_weights() ? RestoreExtent::kAverages : RestoreExtent::kWeights;
+}
+
 // The timeout of collective calls in which ranks may wait for another rank's storage.
 constexpr absl::Duration kStorageTimeout = absl::Minutes(10);
 
@@ -170,10 +175,7 @@ absl::Status KeptShard::Restore() {
     // A checkpoint that this worker cannot see may still be sound: its folder may not be mounted.
     MUSTER_RETURN_IF_ERROR(DataLossIs(checkpoint.status(), LostState::kCheckpoint));
     MUSTER_RETURN_IF_ERROR(
-        DataLossIs(state_->Restore(**checkpoint,
-                                   order_->restore_weights_only() ? RestoreExtent::kWeights
-                                                                  : RestoreExtent::kAll,
-                                   order_->start_clock()),
+        DataLossIs(state_->Restore(**checkpoint, RestoreExtentOf(*order_), order_->start_clock()),
                    LostState::kCheckpoint));
     if (!order_->restore_weights_only() && LossScaler::IsFound(order_->spec().compute())) {
       const auto scale = (*checkpoint)->ReadLossScale(/*slot=*/0);
