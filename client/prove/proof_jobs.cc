@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -26,8 +27,15 @@ bool HasHalves(const v1::JobSpec& spec) {
 // Leaves one step of plain SGD.
 void LeaveOneStep(ProofClipping clipping, v1::JobSpec& spec) {
   v1::OptimizerSpec& optimizer = *spec.mutable_optimizer();
+  const auto groups = optimizer.groups();
   optimizer.Clear();
   optimizer.set_name("sgd");
+  // What is frozen stays so.
+  for (v1::ParameterGroup group : groups) {
+    group.clear_weight_decay();
+    if (!group.frozen()) group.set_rate(1);
+    *optimizer.add_groups() = std::move(group);
+  }
   optimizer.set_learning_rate(kProofRate);
   spec.clear_schedule();
   if (clipping == ProofClipping::kNone) spec.clear_clipping();

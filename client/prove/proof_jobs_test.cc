@@ -115,6 +115,20 @@ TEST(ProofJobsTest, WhatIsOtherwiseIsNoted) {
   EXPECT_THAT(notes("workers: 2 min_workers: 1"), IsEmpty());
 }
 
+TEST(ProofJobsTest, FrozenTensorsStaySo) {
+  const auto proof =
+      MakeProofJobs(Job("optimizer { groups { names: 'head*' rate: 0.1 weight_decay: 0 } "
+                        "groups { names: 'embedding.weight' frozen: true } }"),
+                    ProofClipping::kNone);
+  ASSERT_TRUE(proof.ok()) << proof.status();
+  for (const v1::JobSpec* job : {&proof->mesh, &proof->one}) {
+    ASSERT_EQ(job->optimizer().groups_size(), 2);
+    EXPECT_EQ(job->optimizer().groups(0).rate(), 1);
+    EXPECT_FALSE(job->optimizer().groups(0).has_weight_decay());
+    EXPECT_TRUE(job->optimizer().groups(1).frozen());
+  }
+}
+
 TEST(ProofJobsTest, SixteenBitsMayDifferByMore) {
   for (const char* changes :
        {"compute { type: BF16 }", "compute { type: F16 }", "update { wire: BF16 } workers: 2"}) {

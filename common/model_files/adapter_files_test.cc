@@ -106,7 +106,7 @@ TEST(AdapterFolderTest, HasTheNamesOfLlamasLayers) {
   TestWeights weights(SmallLlama());
   const v1::AdapterSpec adapter = AdapterOf({"query", "down"});
   AddTo(weights, adapter);
-  ASSERT_TRUE(WriteAdapterFolder(temp.path(), weights, adapter, Replace::kNever).ok());
+  ASSERT_TRUE(WriteAdapterFolder(temp.path(), weights, adapter, DType::kF32, Replace::kNever).ok());
   const auto config =
       nlohmann::json::parse(BytesOfFile(absl::StrCat(temp.path(), "/adapter_config.json")));
   EXPECT_EQ(config["peft_type"], "LORA");
@@ -124,7 +124,8 @@ TEST(AdapterFolderTest, HasTheNamesOfLlamasLayers) {
             Read(weights, "block1.query.adapter.up"));
   EXPECT_EQ(Read(**file, layer + "mlp.down_proj.lora_A.weight"),
             Read(weights, "block1.down.adapter.down"));
-  EXPECT_FALSE(WriteAdapterFolder(temp.path(), weights, adapter, Replace::kNever).ok());
+  EXPECT_FALSE(
+      WriteAdapterFolder(temp.path(), weights, adapter, DType::kF32, Replace::kNever).ok());
 }
 
 // What the files' matrices add to GPT-2's fused one is what merging adds.
@@ -133,7 +134,7 @@ TEST(AdapterFolderTest, FusedLayersOfGpt2AddTheSame) {
   TestWeights weights(SmallGpt2());
   const v1::AdapterSpec adapter = AdapterOf({"query", "value", "up"});
   AddTo(weights, adapter);
-  ASSERT_TRUE(WriteAdapterFolder(temp.path(), weights, adapter, Replace::kNever).ok());
+  ASSERT_TRUE(WriteAdapterFolder(temp.path(), weights, adapter, DType::kF32, Replace::kNever).ok());
   const auto config =
       nlohmann::json::parse(BytesOfFile(absl::StrCat(temp.path(), "/adapter_config.json")));
   EXPECT_EQ(config["rank_pattern"]["attn.c_attn"], 4);

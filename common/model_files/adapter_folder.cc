@@ -158,7 +158,7 @@ absl::Status CheckAdapterFolder(const std::string& folder, Replace replace) {
 }
 
 absl::Status WriteAdapterFolder(const std::string& folder, const Weights& weights,
-                                const v1::AdapterSpec& adapter, Replace replace) {
+                                const v1::AdapterSpec& adapter, DType type, Replace replace) {
   MUSTER_ASSIGN_OR_RETURN(const HuggingFaceFamily family, FamilyOf(weights.spec()));
   MUSTER_RETURN_IF_ERROR(CheckAdapterFolder(folder, replace));
   std::error_code error;
@@ -177,10 +177,9 @@ absl::Status WriteAdapterFolder(const std::string& folder, const Weights& weight
       announced.push_back({FileName(family, block, layer, "B"), {layer.rows, columns}});
     }
   }
-  MUSTER_ASSIGN_OR_RETURN(
-      const std::unique_ptr<SafetensorsWriter> writer,
-      SafetensorsWriter::Create((fs::path(folder) / kAdapterWeights).string(), announced,
-                                {{"format", "pt"}}, DType::kF32, replace));
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,
+                          SafetensorsWriter::Create((fs::path(folder) / kAdapterWeights).string(),
+                                                    announced, {{"format", "pt"}}, type, replace));
   for (uint32_t block = 0; block < weights.spec().layers(); ++block) {
     for (const FileLayer& layer : layers) {
       MUSTER_RETURN_IF_ERROR(AppendLayer(weights, block, layer, rank, *writer));

@@ -72,6 +72,45 @@ std::string WriteDigits() {
   return path;
 }
 
+// Lines of a label, 13 numbers and 26 categories, some of them missing.
+std::string WriteCriteo() {
+  const std::string path = PathOf("criteo.txt");
+  const Philox random(4, "criteo", "");
+  std::ofstream file(path);
+  for (uint64_t i = 0; i < 300; ++i) {
+    file << random.Uint64(100 * i) % 2;
+    for (uint64_t column = 1; column < 40; ++column) {
+      const uint64_t value = random.Uint64(100 * i + column);
+      file << "\t";
+      if (value % 5 == 0) continue;
+      if (column <= 13) {
+        file << value % 100;
+      } else {
+        file << "c" << value % 20;
+      }
+    }
+    file << "\n";
+  }
+  return path;
+}
+
+std::string WriteAvazu() {
+  const std::string path = PathOf("avazu.csv");
+  const Philox random(5, "avazu", "");
+  std::ofstream file(path);
+  file << "id,click,hour,C1,banner_pos,site_id,site_domain,site_category,app_id,app_domain,"
+          "app_category,device_id,device_ip,device_model,device_type,device_conn_type,C14,C15,C16,"
+          "C17,C18,C19,C20,C21\n";
+  for (uint64_t i = 0; i < 300; ++i) {
+    file << i << "," << random.Uint64(100 * i) % 2 << ",14102100";
+    for (uint64_t column = 3; column < 24; ++column) {
+      file << ",v" << random.Uint64(100 * i + column) % 20;
+    }
+    file << "\n";
+  }
+  return path;
+}
+
 struct Example {
   // The arguments of prove beside the file. The models of gpt2 and llama are larger than a test may
   // compute.
@@ -82,8 +121,10 @@ struct Example {
 
 const std::map<std::string, Example>& Examples() {
   static const auto* examples = new std::map<std::string, Example>{
+      {"avazu", {"--set batch_size=64", WriteAvazu}},
       {"clicks", {""}},
       {"clicks_hybrid", {""}},
+      {"criteo", {"--set batch_size=64", WriteCriteo}},
       {"digits", {"", WriteDigits}},
       {"gpt2_124m", {"--small --set workers=4", WriteText}},
       {"gpt2_1558m", {"--small --set workers=2", WriteText}},

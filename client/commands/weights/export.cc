@@ -162,10 +162,11 @@ absl::Status ExportFolder(const Session& session, JobClient& jobs, const Checkpo
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const ModelFile> model,
                           ModelFile::Open(file->partial()));
   if (adapters_alone) {
-    MUSTER_RETURN_IF_ERROR(
-        WriteAdapterFolder(arguments.out, *model, job.spec().adapter(), arguments.replace));
+    MUSTER_RETURN_IF_ERROR(WriteAdapterFolder(arguments.out, *model, job.spec().adapter(),
+                                              TypeOf(arguments.type), arguments.replace));
     session.PrintResult(
-        absl::StrCat(arguments.out, ": adapter_config.json, adapter_model.safetensors"),
+        absl::StrCat(arguments.out, ": adapter_config.json, adapter_model.safetensors in ",
+                     arguments.type),
         {{"job_id", job_id}, {"folder", arguments.out}});
     return absl::OkStatus();
   }
