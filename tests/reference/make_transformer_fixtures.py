@@ -188,6 +188,8 @@ class AdaptedLlama(Llama):
             for name, _, _, rows, cols in self.layers_of(l):
                 make.matrix(f"block{l}.{name}.adapter.down", self.rank, cols)
                 make.matrix(f"block{l}.{name}.adapter.up", rows, self.rank)
+                # As small beside the weights as adapters are.
+                make.values[f"block{l}.{name}.adapter.up"] *= 0.1
         return make.values
 
     def logits(self, w, tokens):

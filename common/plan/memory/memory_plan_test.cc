@@ -70,6 +70,27 @@ TEST(MemoryPlanTest, LaysOutATransformer) {
   EXPECT_EQ(parts.count("others' gradients, if on one machine"), 0u);
 }
 
+// Adapters of queries and values, of rank 8, in each of six blocks.
+TEST(MemoryPlanTest, FrozenParametersHaveNeitherGradientsNorState) {
+  constexpr uint64_t kAdapters = 6 * 2 * 2 * 8 * 384;
+  const v1::JobSpec spec = Gpt("adapter { rank: 8 }");
+  EXPECT_EQ(SizeOfModel(spec, SizeOfData(spec.data())).trained(), kAdapters);
+  std::map<std::string, uint64_t> parts = WorkerOf(spec);
+  EXPECT_EQ(parts["parameters"], 4 * (kGpt + kAdapters));
+  EXPECT_EQ(parts["gradients"], 4 * kAdapters);
+  EXPECT_EQ(parts["optimizer state"], 8 * kAdapters);
+  parts = WorkerOf(Gpt("adapter { rank: 8 } workers: 2 parallelism { zero { stage: 2 } }"));
+  EXPECT_NEAR(parts["slice of optimizer state"], 4 * kAdapters, 4 * 1024 * 7);
+  EXPECT_NEAR(parts["slice of sums of gradients"], 2 * kAdapters, 4 * 1024 * 7);
+  EXPECT_GT(parts["gathered parameters"], 4 * kGpt);
+  v1::JobSpec served = spec;
+  served.mutable_update()->Clear();
+  std::map<std::string, uint64_t> servers = ServersOf(served);
+  EXPECT_EQ(servers["parameters"], 4 * (kGpt + kAdapters));
+  EXPECT_EQ(servers["optimizer state"], 8 * kAdapters);
+  EXPECT_EQ(servers["sums of the open clock"], 4 * kAdapters);
+}
+
 TEST(MemoryPlanTest, TensorRanksHaveSharesOfLayersAndTokens) {
   constexpr uint64_t C = 384;
   std::map<std::string, uint64_t> whole = WorkerOf(Gpt());

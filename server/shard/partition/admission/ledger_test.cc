@@ -86,6 +86,21 @@ TEST(LedgerTest, ASlotOwesTheBlocksOfItsTensorRank) {
   EXPECT_TRUE(absl::IsDataLoss(other.Restore(state)));
 }
 
+TEST(LedgerTest, NobodyOwesFrozenBlocks) {
+  const uint32_t nobody = ~uint32_t{0};
+  Ledger ledger({.mesh = Mesh({.replica = 2}),
+                 .dense_blocks = 3,
+                 .sparse_tables = 0,
+                 .owners = {nobody, 0, nobody}},
+                0);
+  EXPECT_FALSE(ledger.Pushes(1, 0));
+  EXPECT_TRUE(ledger.Pushes(1, 1));
+  EXPECT_THAT(ledger.CheckClose(1, {}, false).message(),
+              HasSubstr("0 of 1 pushes of dense blocks in; the first one missing is block 1"));
+  ledger.AddBlock(1, 1);
+  EXPECT_TRUE(ledger.CheckClose(1, {}, false).ok());
+}
+
 // Slots 0 to 3 are stage 0, slots 4 to 7 stage 1, of two tensor ranks each.
 TEST(LedgerTest, ASlotOwesTheBlocksOfItsStage) {
   const Ledger ledger({.mesh = Mesh({.pipeline = 2, .replica = 2, .tensor = 2}),
