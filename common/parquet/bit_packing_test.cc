@@ -9,8 +9,8 @@
 namespace muster {
 namespace {
 
-using ::testing::Each;
 using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 

@@ -36,10 +36,8 @@ bool ReadRows(const ParquetFile& file, const std::vector<size_t>& fields, uint64
     for (size_t i = 0; i < fields.size() && status.ok(); ++i) {
       status = (*rows)->TakeJson(i, row.emplace_back());
     }
-    // Names are anybody's bytes.
-    if (status.ok()) {
-      lines.push_back(row.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-    }
+    // Fails where a name or a text is not UTF-8.
+    if (status.ok()) lines.push_back(row.dump());
   }
   CheckError(status, file.path());
   return status.ok();

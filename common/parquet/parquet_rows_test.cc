@@ -292,6 +292,9 @@ TEST_F(ParquetRowsTest, SchemasThatAreNoTreesAreRefused) {
   EXPECT_THAT(
       refusal({Group("root", 1, Repetition::kRequired), Leaf("n", 9, Repetition::kRequired)}),
       HasSubstr("a column of the unknown type 9"));
+  EXPECT_THAT(refusal({Group("root", 1, Repetition::kRequired),
+                       Leaf("\xff", kNumber, Repetition::kRequired)}),
+              HasSubstr("its schema has a name that is not UTF-8"));
   std::vector<SchemaElement> deep(40, Group("g", 1, Repetition::kRequired));
   deep.push_back(number);
   EXPECT_THAT(refusal(deep), HasSubstr("its schema is more than 32 levels deep"));

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "common/base/status_macros.h"
+#include "common/text/utf8.h"
 
 namespace muster {
 namespace {
@@ -79,8 +80,8 @@ class Builder {
   };
 
   absl::StatusOr<const SchemaElement*> Next() {
-    if (next_ < elements_.size()) return &elements_[next_++];
-    return absl::InvalidArgumentError("its schema ends early");
+    if (next_ == elements_.size()) return absl::InvalidArgumentError("its schema ends early");
+    return &elements_[next_++];
   }
 
   // Builds the node of an element, the ones below which are next.
@@ -196,6 +197,12 @@ class Builder {
 }  // namespace
 
 absl::StatusOr<ParquetSchema> BuildParquetSchema(const std::vector<SchemaElement>& elements) {
+  for (const SchemaElement& element : elements) {
+    // No job or command line could name it, and JSON could not have it.
+    if (!IsUtf8(element.name)) {
+      return absl::InvalidArgumentError("its schema has a name that is not UTF-8");
+    }
+  }
   return Builder(elements).Build();
 }
 

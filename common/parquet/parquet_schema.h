@@ -80,7 +80,8 @@ struct ParquetSchema {
 
 // Builds the tree of a footer's schema. Lists have three levels or the older two. What cannot be
 // read is in the tree with its refusal, so that other columns can be. InvalidArgument: the elements
-// are no tree, or are nested too deeply. The error says where, without the file.
+// are no tree, are nested too deeply, or a name is not UTF-8. The error says where, without the
+// file.
 absl::StatusOr<ParquetSchema> BuildParquetSchema(const std::vector<SchemaElement>& elements);
 
 }  // namespace muster
