@@ -18,11 +18,15 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "client/init/libffm_guess.h"
 #include "client/init/name_documents.h"
 #include "common/base/status_macros.h"
+#include "common/csv/parquet_table.h"
 #include "common/documents/document_source.h"
+#include "common/documents/parquet_documents.h"
 #include "common/files/path_pattern.h"
 #include "common/files/text_files.h"
+#include "common/parquet/parquet_file.h"
 #include "common/text/byte_order_mark.h"
 #include "common/tokenizer/files/open_tokenizer.h"
 #include "common/tokenizer/files/token_file.h"
@@ -233,6 +237,34 @@ absl::StatusOr<FoundData> Documents(const DocumentSource& source, const LookOpti
   return data;
 }
 
+// Parquet files are documents if they have the columns of such, and no column is to be predicted;
+// otherwise tables.
+absl::StatusOr<FoundData> LookAtParquet(const std::string& path, const LookOptions& options) {
+  MUSTER_ASSIGN_OR_RETURN(const auto file, ParquetFile::Open(path));
+  if (options.label.empty() && HasDocuments(*file, options.documents.field)) {
+    MUSTER_ASSIGN_OR_RETURN(const DocumentSource source,
+                            FindDocuments(path, options.documents.raw));
+    return Documents(source, options);
+  }
+  MUSTER_ASSIGN_OR_RETURN(const std::string text, HeadAsCsv(*file, kHeadBytes));
+  std::optional<CsvGuess> table = GuessCsv(text, options.label);
+  if (!table.has_value() || !table->header) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " is a Parquet file, but neither documents nor a table: documents are in columns ",
+        "named text, prompt and completion, messages or conversations (--field names another); a ",
+        "table has two or more columns of numbers, booleans or texts, with names that are no ",
+        "numbers, and two or more rows"));
+  }
+  FoundData data;
+  data.path = path;
+  data.kind = FoundData::Kind::kTable;
+  data.examples = static_cast<uint64_t>(file->rows());
+  data.table = *std::move(table);
+  // Only text has one.
+  data.table.separator = ',';
+  return data;
+}
+
 absl::StatusOr<FoundData> LookAtFile(const std::string& path, const LookOptions& options) {
   FoundData data;
   data.path = path;
@@ -242,6 +274,7 @@ absl::StatusOr<FoundData> LookAtFile(const std::string& path, const LookOptions&
     return absl::InvalidArgumentError(
         absl::StrCat(path, " has IDX labels; name the file with the images"));
   }
+  if (IsParquet(head.text)) return LookAtParquet(path, options);
   MUSTER_ASSIGN_OR_RETURN(const DocumentSource source, FindDocuments(path, options.documents.raw));
   const bool plain = source.form == DocumentSource::Form::kText;
   // Tables are read from gzip, too.
@@ -249,6 +282,13 @@ absl::StatusOr<FoundData> LookAtFile(const std::string& path, const LookOptions&
     return Documents(source, options);
   }
   const absl::string_view text = WholeLines(head);
+  if (const std::optional<LibffmGuess> libffm = GuessLibffm(text); libffm.has_value()) {
+    data.kind = FoundData::Kind::kLibffm;
+    data.one_per_field = libffm->one_per_field;
+    data.classes = std::max(2u, static_cast<uint32_t>(libffm->largest_label) + 1);
+    data.examples = ScaledUp(libffm->records, head);
+    return data;
+  }
   const bool named_table = NamesTable(path);
   std::optional<CsvGuess> table = GuessCsv(text, options.label);
   const std::optional<Libsvm> libsvm = ReadLibsvm(text);
@@ -320,7 +360,8 @@ absl::StatusOr<FoundData> LookAtPattern(const std::string& pattern,
     if (!error) bytes += size;
   }
   MUSTER_ASSIGN_OR_RETURN(FoundData data, LookAtFile(files[0], options));
-  if (data.kind == FoundData::Kind::kImages || data.kind == FoundData::Kind::kLibsvm) {
+  if (data.kind == FoundData::Kind::kImages || data.kind == FoundData::Kind::kLibsvm ||
+      data.kind == FoundData::Kind::kLibffm) {
     return absl::InvalidArgumentError(
         absl::StrCat(pattern, " is a pattern, but the first file that it matches, ", files[0],
                      ", is neither a table nor text, and patterns are for these only; name one "

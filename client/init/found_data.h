@@ -15,7 +15,7 @@ namespace muster {
 // Kind of data at a path, judged by its beginning.
 struct FoundData {
   // Texts are plain; other sources of documents are kDocuments.
-  enum class Kind { kText, kTokens, kDocuments, kTable, kImages, kLibsvm };
+  enum class Kind { kText, kTokens, kDocuments, kTable, kImages, kLibsvm, kLibffm };
   Kind kind = Kind::kText;
   // The path; for tables and documents possibly a pattern (common/files/path_pattern.h) that
   // matches `files` files.
@@ -24,10 +24,12 @@ struct FoundData {
   // File of the images' labels.
   std::string labels;
   CsvGuess table;
-  // Number of classes, for libsvm and images.
+  // Number of classes, for libsvm, libffm and images.
   uint32_t classes = 0;
   // True if libsvm's features count from 0.
   bool zero_based = false;
+  // True if each line of libffm data has at most one feature of a field, all with value 1.
+  bool one_per_field = false;
   // Rough number of examples; for texts, tokens and documents the number of bytes.
   uint64_t examples = 0;
   // How a job names texts, tokens and documents (name_documents.h).

@@ -16,6 +16,7 @@
 #include "client/job_text/print_yaml.h"
 #include "common/files/temp_folder.h"
 #include "common/job/job_validator.h"
+#include "common/parquet/parquet_for_testing.h"
 #include "common/tokenizer/bpe/bpe_json.h"
 #include "common/tokenizer/bpe/bpe_tokenizer.h"
 #include "common/tokenizer/bpe/bpe_trainer.h"
@@ -94,7 +95,7 @@ TEST_F(InitTest, TablesTrainWhatTheirColumnsAllow) {
   const std::string numbers = Write("n.csv", Table("a,b,y", {"1.5,2,0", "2.5,3,1", "1,1,2"}));
   EXPECT_EQ(Job(numbers).model().mlp().classes(), 3);
   EXPECT_EQ(Job(numbers, "logistic-regression").model().logistic_regression().classes(), 3);
-  EXPECT_THAT(Error(numbers, "deep_fm"), HasSubstr("is a table (CSV) of 0 columns of categories"));
+  EXPECT_THAT(Error(numbers, "deep_fm"), HasSubstr("is a table of 0 columns of categories"));
   const std::string both = Write("b.csv", Table("c,n,y", {"u,2,0", "v,3,1"}));
   const v1::JobSpec spec = Job(both);
   EXPECT_TRUE(spec.model().has_deep_fm());
@@ -383,6 +384,48 @@ TEST_F(InitTest, LibsvmAndImages) {
   EXPECT_EQ(Job(path).model().mlp().classes(), 12);
   EXPECT_EQ(Job(folder_).data().idx().images(), path);
   EXPECT_THAT(Error(folder_ + "/train-labels-idx1-ubyte.gz"), HasSubstr("has IDX labels"));
+}
+
+TEST_F(InitTest, LibffmTrainsWhatItsFieldsAllow) {
+  const v1::JobSpec fields = Job(Write("a.ffm", "1 0:3:1 1:7:1\n0 1:7:1 0:4:1\n1 0:3:1\n"));
+  EXPECT_TRUE(fields.model().has_deep_fm());
+  EXPECT_THAT(fields.data().libffm().path(), HasSubstr("a.ffm"));
+  for (const char* text :
+       {"1 0:3:0.5\n0 1:7:1\n", "1 0:3:1 0:4:1\n0 1:7:1\n", "2 0:3:1\n0 1:7:1\n"}) {
+    EXPECT_TRUE(Job(Write("b.ffm", text)).model().has_logistic_regression()) << text;
+  }
+  EXPECT_TRUE(
+      Job(Write("c.ffm", "-1 0:3:1\n1 1:7:1\n"), "logistic_regression").data().has_libffm());
+}
+
+TEST_F(InitTest, ParquetIsDocumentsOrATable) {
+  std::vector<std::optional<std::string>> label, number, color, text;
+  for (int i = 0; i < 30; ++i) {
+    label.push_back(i % 3 == 0 ? "yes" : "no");
+    number.push_back(std::to_string(i * 7919 % 100));
+    color.push_back(i % 2 == 0 ? "red, light" : "blue");
+    text.push_back("a text");
+  }
+  const std::string table =
+      Write("t.parquet", ParquetOfTexts({{"n", number}, {"color", color}, {"label", label}}));
+  const v1::JobSpec spec = Job(table);
+  EXPECT_EQ(spec.data().csv().label(), "label");
+  EXPECT_THAT(spec.data().csv().numeric(), ElementsAre("n"));
+  EXPECT_THAT(spec.data().csv().categorical(), ElementsAre("color"));
+  EXPECT_FALSE(spec.data().csv().no_header());
+  EXPECT_EQ(spec.data().csv().separator(), "");
+  EXPECT_TRUE(Job(Write("d.parquet", ParquetOfTexts({{"id", number}, {"text", text}})))
+                  .data()
+                  .has_sequences());
+  LookOptions options;
+  options.label = "label";
+  EXPECT_TRUE(
+      Job(Write("p.parquet", ParquetOfTexts({{"text", color}, {"label", label}})), "", options)
+          .data()
+          .has_csv());
+  EXPECT_THAT(Error(Write("o.parquet", ParquetOfTexts({{"one", number}}))),
+              HasSubstr("is a Parquet file, but neither documents nor a table"));
+  EXPECT_THAT(Error(Write("cut.parquet", "PAR1 cut off")), HasSubstr("it was cut off"));
 }
 
 TEST_F(InitTest, WhatCannotBeReadIsRefusedByName) {

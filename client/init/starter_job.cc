@@ -46,11 +46,13 @@ absl::string_view NameOf(Kind kind) {
     case Kind::kDocuments:
       return "documents";
     case Kind::kTable:
-      return "a table (CSV)";
+      return "a table";
     case Kind::kImages:
       return "IDX images";
     case Kind::kLibsvm:
       return "libsvm data";
+    case Kind::kLibffm:
+      return "libffm data";
   }
   return "";
 }
@@ -67,6 +69,11 @@ std::vector<std::string> ModelsFor(const FoundData& data) {
       return {"mlp"};
     case Kind::kLibsvm:
       return {"logistic_regression"};
+    case Kind::kLibffm:
+      // DeepFM tells two classes apart by one feature of each field.
+      return data.one_per_field && data.classes == 2
+                 ? std::vector<std::string>{"deep_fm", "logistic_regression"}
+                 : std::vector<std::string>{"logistic_regression"};
     case Kind::kTable:
       break;
   }
@@ -156,7 +163,7 @@ void Evaluate(uint64_t steps, double held_out, uint64_t most_evaluated, StarterJ
              job.comments);
 }
 
-// The model of a table, images or libsvm data, and its optimizer.
+// The model of a table, images, libsvm or libffm data, and its optimizer.
 void AddModel(const FoundData& data, const std::string& model, bool predicts_number,
               StarterJob& job) {
   v1::ModelSpec& spec = *job.spec.mutable_model();
@@ -199,6 +206,8 @@ void AddLabeled(const FoundData& data, const std::string& model, StarterJob& job
   } else if (data.kind == Kind::kImages) {
     reader.mutable_idx()->set_images(data.path);
     reader.mutable_idx()->set_labels(data.labels);
+  } else if (data.kind == Kind::kLibffm) {
+    reader.mutable_libffm()->set_path(data.path);
   } else {
     reader.mutable_libsvm()->set_path(data.path);
     reader.mutable_libsvm()->set_zero_based(data.zero_based);

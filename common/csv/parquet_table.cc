@@ -1,8 +1,10 @@
 #include "common/csv/parquet_table.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "common/base/status_macros.h"
 #include "common/parquet/parquet_error.h"
 #include "common/parquet/parquet_rows.h"
@@ -60,6 +62,41 @@ absl::StatusOr<std::vector<size_t>> FindInParquet(const ParquetFile& file,
   }
   std::sort(fields.begin(), fields.end());
   return fields;
+}
+
+void AppendCsvField(absl::string_view field, char separator, std::string& line) {
+  const char special[] = {separator, '"', '\n', '\r', ' ', '\t'};
+  if (field.find_first_of(absl::string_view(special, sizeof(special))) == absl::string_view::npos) {
+    line.append(field.data(), field.size());
+    return;
+  }
+  absl::StrAppend(&line, "\"", absl::StrReplaceAll(field, {{"\"", "\"\""}}), "\"");
+}
+
+absl::StatusOr<std::string> HeadAsCsv(const ParquetFile& file, size_t most_bytes) {
+  std::vector<size_t> fields;
+  std::string text;
+  for (size_t i = 0; i < file.schema().fields.size(); ++i) {
+    const ParquetNode& node = file.schema().fields[i];
+    if (node.kind != ParquetNode::Kind::kColumn || !CheckReadsParquet(file, node).ok()) continue;
+    if (!fields.empty()) text += ',';
+    AppendCsvField(node.name, ',', text);
+    fields.push_back(i);
+  }
+  text += '\n';
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<ParquetRows> rows, ParquetRows::Open(file, fields));
+  std::string field;
+  while (text.size() < most_bytes) {
+    MUSTER_ASSIGN_OR_RETURN(const bool more, rows->Next());
+    if (!more) break;
+    for (size_t i = 0; i < fields.size(); ++i) {
+      MUSTER_RETURN_IF_ERROR(rows->TakeText(i, field));
+      if (i > 0) text += ',';
+      AppendCsvField(field, ',', text);
+    }
+    text += '\n';
+  }
+  return text;
 }
 
 }  // namespace muster

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "common/csv/csv_columns.h"
 #include "common/parquet/parquet_file.h"
 
@@ -19,6 +20,13 @@ std::vector<std::string> NamesOfColumns(const ParquetFile& file);
 // structs or what is not read (common/parquet), or the job names columns by number.
 absl::StatusOr<std::vector<size_t>> FindInParquet(const ParquetFile& file,
                                                   const CsvColumns& columns);
+
+// Appends a field to a line of CSV, in quotes if it needs them.
+void AppendCsvField(absl::string_view field, char separator, std::string& line);
+
+// Returns a table's first rows as CSV with commas and a header, without columns that no job can
+// read: at most about so many bytes, in whole lines. Errors are those of ParquetRows.
+absl::StatusOr<std::string> HeadAsCsv(const ParquetFile& file, size_t most_bytes);
 
 }  // namespace muster
 

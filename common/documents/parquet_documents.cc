@@ -71,6 +71,10 @@ absl::StatusOr<std::vector<size_t>> FieldsToRead(const ParquetFile& file,
 
 }  // namespace
 
+bool HasDocuments(const ParquetFile& file, const std::string& field) {
+  return FieldsToRead(file, field).ok();
+}
+
 absl::Status ForEachParquetRow(const std::string& path, const JsonDocumentOptions& options,
                                TakeDocument take) {
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const ParquetFile> file, ParquetFile::Open(path));

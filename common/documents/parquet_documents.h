@@ -6,8 +6,13 @@
 #include "absl/status/status.h"
 #include "common/documents/document.h"
 #include "common/documents/json_documents.h"
+#include "common/parquet/parquet_file.h"
 
 namespace muster {
+
+// Returns whether a Parquet file has the column of this name, or with an empty one, columns that
+// documents are known by.
+bool HasDocuments(const ParquetFile& file, const std::string& field);
 
 // Gives `take` the documents of a Parquet file, one of each row: those that lines of JSON with the
 // same fields give (JsonDocuments). A field that is null is left out. Columns that no document is

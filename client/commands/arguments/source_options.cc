@@ -6,7 +6,8 @@ namespace muster {
 
 void AddSourceOptions(CLI::App& command, SourceArguments& arguments) {
   command.add_option("--field", arguments.field,
-                     "Field of JSON lines with the text or the messages, if it is not known by its "
+                     "Field of JSON lines or column of Parquet with the text or the messages, if "
+                     "it is not known by its "
                      "name: text, prompt and completion, messages, conversations");
   command.add_option("--model", arguments.model,
                      "Folder with the chat template, if chats are read and the tokenizer's folder "

@@ -95,10 +95,11 @@ void AddInit(CLI::App& app, Session& session) {
   auto* command = app.add_subcommand("init", "Write a short job file for your data");
   auto arguments = std::make_shared<InitArguments>();
   command
-      ->add_option("--data", arguments->data,
-                   "Data to train on: texts, JSON lines, chats or tokens (a file, a folder or a "
-                   "pattern; `muster data inspect` shows them), CSV (a file or a pattern), IDX "
-                   "images or libsvm data")
+      ->add_option(
+          "--data", arguments->data,
+          "Data to train on: texts, JSON lines, chats, rows of Parquet or tokens (a file, a "
+          "folder or a pattern; `muster data inspect` shows them), tables in CSV or "
+          "Parquet (a file or a pattern), IDX images, libsvm or libffm data")
       ->required();
   command->add_option("--model", arguments->model,
                       "transformer, ngram, mlp, deep_fm, logistic_regression or "
@@ -109,8 +110,9 @@ void AddInit(CLI::App& app, Session& session) {
                       "Tokenizer of texts, chats or tokens: a tokenizer.json or "
                       "tokenizer.model, or its folder, with the chat template. Default: bytes "
                       "(each byte of text is a token)");
-  command->add_option("--field", arguments->look.documents.field,
-                      "Field of JSON lines with the text or the messages, as in data inspect");
+  command->add_option(
+      "--field", arguments->look.documents.field,
+      "Field of JSON lines or column of Parquet with the text or the messages, as in data inspect");
   command->add_option("--raw", arguments->look.documents.raw,
                       "Type of tokens in files that have nothing else, as in data inspect");
   command->add_option("--out", arguments->out,

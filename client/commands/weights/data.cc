@@ -239,9 +239,10 @@ void AddData(CLI::App& app, Session& session) {
       "tokenize",
       "Make a token file of texts, chats, prompts with completions, or other programs' tokens");
   tokenize
-      ->add_option("--data", arguments->data,
-                   "Texts, JSON lines (plain, gzip or Zstandard), or tokens of llm.c, nanoGPT, "
-                   "Megatron or NumPy: a file, a folder, or a pattern")
+      ->add_option(
+          "--data", arguments->data,
+          "Texts, JSON lines (plain, gzip or Zstandard), rows of Parquet, or tokens of llm.c, "
+          "nanoGPT, Megatron or NumPy: a file, a folder, or a pattern")
       ->required();
   tokenize
       ->add_option("--tokenizer", arguments->tokenizer,

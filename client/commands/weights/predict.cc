@@ -111,7 +111,7 @@ void AddPredict(CLI::App& app, Session& session) {
       "own "
       "unit. For each class, `probability_CLASS` has its probability; with more than 100 classes, "
       "`probability` has that of the predicted one. Data with a column of such a name are refused. "
-      "libsvm and IDX examples have one column, `example`, which counts them from 0. Files without "
+      "libsvm, libffm and IDX examples have one column, `example`, which counts them from 0. Files without "
       "a header have the same columns as those of the job, and are written without one.\n"
       "For transformers, `muster generate` writes text.");
   command->callback(

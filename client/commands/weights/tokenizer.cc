@@ -144,10 +144,12 @@ void AddTokenizer(CLI::App& app, Session& session) {
   auto* train = command->add_subcommand("train", "Learn a byte-level BPE vocabulary from text");
   train
       ->add_option("--data", arguments->data,
-                   "Texts or JSON lines (plain, gzip or Zstandard): a file, a folder, or a pattern")
+                   "Texts or JSON lines (plain, gzip or Zstandard), or rows of Parquet: a file, a "
+                   "folder, or a pattern")
       ->required();
-  train->add_option("--field", arguments->field,
-                    "Field of JSON lines with the text, as for `muster data tokenize`");
+  train->add_option(
+      "--field", arguments->field,
+      "Field of JSON lines or column of Parquet with the text, as for `muster data tokenize`");
   train
       ->add_option("--vocabulary", arguments->vocabulary,
                    "Number of tokens: 256 bytes, the learned tokens and the end of text")

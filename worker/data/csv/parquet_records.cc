@@ -4,27 +4,11 @@
 #include <utility>
 
 #include "absl/memory/memory.h"
-#include "absl/strings/str_replace.h"
 #include "common/base/status_macros.h"
 #include "common/csv/csv_header.h"
 #include "common/csv/parquet_table.h"
 
 namespace muster {
-namespace {
-
-// Appends a field to a line of CSV, in quotes if it needs them.
-void AppendField(absl::string_view field, char separator, std::string& line) {
-  const char special[] = {separator, '"', '\n', '\r', ' ', '\t'};
-  if (field.find_first_of(absl::string_view(special, sizeof(special))) == absl::string_view::npos) {
-    line.append(field.data(), field.size());
-    return;
-  }
-  line += '"';
-  line += absl::StrReplaceAll(field, {{"\"", "\"\""}});
-  line += '"';
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<ParquetRecords>> ParquetRecords::Open(
     const std::string& path, const CsvColumns& columns, absl::optional<CsvLayout>& layout) {
@@ -66,7 +50,7 @@ std::string ParquetRecords::LineOf(const std::vector<std::string>& record) const
   std::string line;
   for (size_t i = 0; i < fields_.size(); ++i) {
     if (i > 0) line += columns_.separator;
-    AppendField(record[fields_[i]], columns_.separator, line);
+    AppendCsvField(record[fields_[i]], columns_.separator, line);
   }
   return line;
 }
