@@ -62,11 +62,12 @@ absl::Status ServedGroup::Join(std::unique_ptr<Communicator> communicator,
         });
   }
   if (Communicator* const sharing = groups_->Others(kExpertAxes); sharing != nullptr) {
-    expert_group_ =
-        std::make_unique<CommunicatorExpertGroup>(*sharing, options_.timeout, [this](Work& work) {
-          const BlockedTime blocked(*routing_.clock, exposed_seconds_);
-          return WaitForever(work);
-        });
+    expert_group_ = std::make_unique<CommunicatorExpertGroup>(
+        *sharing, CommunicatorExpertGroup::Options{
+                      .timeout = options_.timeout, .wait = [this](Work& work) {
+                        const BlockedTime blocked(*routing_.clock, exposed_seconds_);
+                        return WaitForever(work);
+                      }});
   }
   if (AllComputeTogether(order_.spec())) {
     counting_group_ = std::make_unique<CommunicatorCountingGroup>(groups_->Group(kDataAxes),
