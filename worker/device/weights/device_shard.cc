@@ -294,8 +294,7 @@ absl::Status DeviceShard::TakeBack() {
 }
 
 absl::Status DeviceShard::EndPasses() {
-  if (options_.compute.mesh.size(kLayerAxes | kExpertAxes) > 1)
-    MUSTER_RETURN_IF_ERROR(passes_->AwaitCalls());
+  MUSTER_RETURN_IF_ERROR(passes_->AwaitCalls());
   return passes_->stream().status();
 }
 
