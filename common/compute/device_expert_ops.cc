@@ -1,8 +1,8 @@
 #include "common/compute/device_expert_ops.h"
 
-#include "common/kernels/device/device_expert_linear.h"
-#include "common/kernels/device/device_expert_rows.h"
-#include "common/kernels/device/device_router.h"
+#include "common/kernels/device/experts/device_expert_linear.h"
+#include "common/kernels/device/experts/device_expert_rows.h"
+#include "common/kernels/device/experts/device_router.h"
 
 namespace muster {
 

@@ -1,9 +1,9 @@
 #include "common/compute/device_ops.h"
 
 #include "common/compute/device_ops_scratch.h"
+#include "common/kernels/device/attention/device_attention.h"
 #include "common/kernels/device/device_activation.h"
 #include "common/kernels/device/device_arrays.h"
-#include "common/kernels/device/device_attention.h"
 #include "common/kernels/device/device_cross_entropy.h"
 #include "common/kernels/device/device_dropout.h"
 #include "common/kernels/device/device_embedding.h"

@@ -8,7 +8,7 @@
 #include "common/compute/device_ops.h"
 #include "common/compute/device_ops_scratch.h"
 #include "common/compute/ops_contract.h"
-#include "common/kernels/device/device_attention.h"
+#include "common/kernels/device/attention/device_attention.h"
 #include "common/kernels/device/device_embedding.h"
 
 namespace muster {

@@ -10,9 +10,9 @@
 
 #include "common/base/status_macros.h"
 #include "common/device/device.h"
+#include "common/kernels/device/attention/device_attention.h"
 #include "common/kernels/device/device_activation.h"
 #include "common/kernels/device/device_arrays.h"
-#include "common/kernels/device/device_attention.h"
 #include "common/kernels/device/device_cross_entropy.h"
 #include "common/kernels/device/device_embedding.h"
 #include "common/kernels/device/device_norm.h"

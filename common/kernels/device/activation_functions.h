@@ -1,7 +1,7 @@
 #ifndef MUSTER_COMMON_KERNELS_DEVICE_ACTIVATION_FUNCTIONS_H_
 #define MUSTER_COMMON_KERNELS_DEVICE_ACTIVATION_FUNCTIONS_H_
 
-#include "common/kernels/device/simt.h"
+#include "common/kernels/device/simt/simt.h"
 
 namespace muster {
 

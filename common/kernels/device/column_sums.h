@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "common/kernels/accumulation.h"
-#include "common/kernels/device/simt.h"
+#include "common/kernels/device/simt/simt.h"
 
 namespace muster {
 

@@ -1,7 +1,7 @@
 #include "common/kernels/device/device_arrays.h"
 
 #include "common/kernels/device/column_sums.h"
-#include "common/kernels/device/elements.h"
+#include "common/kernels/device/simt/elements.h"
 
 namespace muster {
 namespace {

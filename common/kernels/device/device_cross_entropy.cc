@@ -3,7 +3,7 @@
 // cache, for the gradient.
 #include "common/kernels/device/device_cross_entropy.h"
 
-#include "common/kernels/device/simt.h"
+#include "common/kernels/device/simt/simt.h"
 
 namespace muster {
 namespace {

@@ -1,7 +1,7 @@
 #include "common/kernels/device/device_dropout.h"
 
 #include "common/kernels/device/dropout_factors.h"
-#include "common/kernels/device/elements.h"
+#include "common/kernels/device/simt/elements.h"
 
 namespace muster {
 namespace {

@@ -1,6 +1,6 @@
 #include "common/kernels/device/device_embedding.h"
 
-#include "common/kernels/device/elements.h"
+#include "common/kernels/device/simt/elements.h"
 
 namespace muster {
 namespace {

@@ -4,7 +4,7 @@
 #include "common/kernels/device/device_head_norm.h"
 
 #include "common/kernels/device/column_sums.h"
-#include "common/kernels/device/simt.h"
+#include "common/kernels/device/simt/simt.h"
 
 namespace muster {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "common/kernels/device/column_sums.h"
 #include "common/kernels/device/dropout_factors.h"
-#include "common/kernels/device/elements.h"
-#include "common/kernels/device/simt.h"
+#include "common/kernels/device/simt/elements.h"
+#include "common/kernels/device/simt/simt.h"
 
 namespace muster {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "common/kernels/device/elements.h"
+#include "common/kernels/device/simt/elements.h"
 
 namespace muster {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "common/kernels/device/elements.h"
-#include "common/kernels/device/simt.h"
+#include "common/kernels/device/simt/elements.h"
+#include "common/kernels/device/simt/simt.h"
 #include "common/kernels/transformer/op_arrays.h"
 
 namespace muster {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "common/kernels/device/simt.h"
+#include "common/kernels/device/simt/simt.h"
 
 namespace muster {
 

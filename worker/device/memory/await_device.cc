@@ -7,7 +7,7 @@
 #include "common/base/status_macros.h"
 #include "common/device/device.h"
 #include "common/device/device_fault.h"
-#include "common/kernels/device/device_attention.h"
+#include "common/kernels/device/attention/device_attention.h"
 #include "common/kernels/device/device_head_norm.h"
 #include "common/kernels/device/device_norm.h"
 #include "common/plan/device/device_memory_layout.h"

@@ -1,4 +1,4 @@
-#include "common/kernels/device/emulated_grid.h"
+#include "common/kernels/device/simt/emulated_grid.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "common/kernels/device/fiber.h"
+#include "common/kernels/device/simt/fiber.h"
 
 namespace muster {
 namespace {

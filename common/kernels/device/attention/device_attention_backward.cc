@@ -1,9 +1,9 @@
 #include <type_traits>
 
-#include "common/kernels/device/attention_variants.h"
-#include "common/kernels/device/device_attention.h"
-#include "common/kernels/device/fma_attention.h"
-#include "common/kernels/device/tensor_attention_backward.h"
+#include "common/kernels/device/attention/attention_variants.h"
+#include "common/kernels/device/attention/device_attention.h"
+#include "common/kernels/device/attention/fma_attention.h"
+#include "common/kernels/device/attention/tensor_attention_backward.h"
 
 namespace muster {
 namespace {

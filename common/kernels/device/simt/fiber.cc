@@ -1,4 +1,4 @@
-#include "common/kernels/device/fiber.h"
+#include "common/kernels/device/simt/fiber.h"
 
 #include <sys/mman.h>
 

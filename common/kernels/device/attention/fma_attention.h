@@ -1,12 +1,12 @@
-#ifndef MUSTER_COMMON_KERNELS_DEVICE_FMA_ATTENTION_H_
-#define MUSTER_COMMON_KERNELS_DEVICE_FMA_ATTENTION_H_
+#ifndef MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_FMA_ATTENTION_H_
+#define MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_FMA_ATTENTION_H_
 
 #include <cstdint>
 
-#include "common/kernels/device/attention_dropout.h"
+#include "common/kernels/device/attention/attention_dropout.h"
+#include "common/kernels/device/attention/resolved_attention_shape.h"
+#include "common/kernels/device/attention/tensor_attention_backward.h"
 #include "common/kernels/device/fma_tiles.h"
-#include "common/kernels/device/resolved_attention_shape.h"
-#include "common/kernels/device/tensor_attention_backward.h"
 
 namespace muster {
 
@@ -347,4 +347,4 @@ struct FmaQueryGradientKernel {
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_KERNELS_DEVICE_FMA_ATTENTION_H_
+#endif  // MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_FMA_ATTENTION_H_

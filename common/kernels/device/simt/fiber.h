@@ -1,5 +1,5 @@
-#ifndef MUSTER_COMMON_KERNELS_DEVICE_FIBER_H_
-#define MUSTER_COMMON_KERNELS_DEVICE_FIBER_H_
+#ifndef MUSTER_COMMON_KERNELS_DEVICE_SIMT_FIBER_H_
+#define MUSTER_COMMON_KERNELS_DEVICE_SIMT_FIBER_H_
 
 #include <cstddef>
 #include <memory>
@@ -28,4 +28,4 @@ class Fiber {
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_KERNELS_DEVICE_FIBER_H_
+#endif  // MUSTER_COMMON_KERNELS_DEVICE_SIMT_FIBER_H_

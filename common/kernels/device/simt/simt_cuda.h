@@ -1,5 +1,5 @@
-#ifndef MUSTER_COMMON_KERNELS_DEVICE_SIMT_CUDA_H_
-#define MUSTER_COMMON_KERNELS_DEVICE_SIMT_CUDA_H_
+#ifndef MUSTER_COMMON_KERNELS_DEVICE_SIMT_SIMT_CUDA_H_
+#define MUSTER_COMMON_KERNELS_DEVICE_SIMT_SIMT_CUDA_H_
 
 // simt.h by CUDA; included by it alone. PTX is of sm_80.
 
@@ -161,4 +161,4 @@ void Launch(DeviceStream& stream, const LaunchGrid& grid, size_t shared_bytes,
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_KERNELS_DEVICE_SIMT_CUDA_H_
+#endif  // MUSTER_COMMON_KERNELS_DEVICE_SIMT_SIMT_CUDA_H_

@@ -1,12 +1,12 @@
-#ifndef MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_DROPOUT_H_
-#define MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_DROPOUT_H_
+#ifndef MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_ATTENTION_DROPOUT_H_
+#define MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_ATTENTION_DROPOUT_H_
 
 #include <cstddef>
 #include <cstdint>
 
+#include "common/kernels/device/attention/resolved_attention_shape.h"
 #include "common/kernels/device/dropout_factors.h"
-#include "common/kernels/device/resolved_attention_shape.h"
-#include "common/kernels/device/simt.h"
+#include "common/kernels/device/simt/simt.h"
 #include "common/kernels/transformer/op_arrays.h"
 
 namespace muster {
@@ -52,4 +52,4 @@ struct KeptTile {
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_DROPOUT_H_
+#endif  // MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_ATTENTION_DROPOUT_H_

@@ -1,5 +1,5 @@
-#ifndef MUSTER_COMMON_KERNELS_DEVICE_SIMT_H_
-#define MUSTER_COMMON_KERNELS_DEVICE_SIMT_H_
+#ifndef MUSTER_COMMON_KERNELS_DEVICE_SIMT_SIMT_H_
+#define MUSTER_COMMON_KERNELS_DEVICE_SIMT_SIMT_H_
 
 #include <cstdint>
 
@@ -49,9 +49,9 @@ struct F16 {
 }  // namespace muster
 
 #if defined(__CUDACC__)
-#include "common/kernels/device/simt_cuda.h"
+#include "common/kernels/device/simt/simt_cuda.h"
 #else
-#include "common/kernels/device/simt_emulated.h"
+#include "common/kernels/device/simt/simt_emulated.h"
 #endif
 
 namespace muster {
@@ -184,4 +184,4 @@ inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_KERNELS_DEVICE_SIMT_H_
+#endif  // MUSTER_COMMON_KERNELS_DEVICE_SIMT_SIMT_H_

@@ -1,7 +1,7 @@
-#include "common/kernels/device/device_expert_rows.h"
+#include "common/kernels/device/experts/device_expert_rows.h"
 
 #include "common/kernels/device/activation_functions.h"
-#include "common/kernels/device/elements.h"
+#include "common/kernels/device/simt/elements.h"
 
 namespace muster {
 namespace {

@@ -1,10 +1,10 @@
-#ifndef MUSTER_COMMON_KERNELS_DEVICE_RESOLVED_ATTENTION_SHAPE_H_
-#define MUSTER_COMMON_KERNELS_DEVICE_RESOLVED_ATTENTION_SHAPE_H_
+#ifndef MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_RESOLVED_ATTENTION_SHAPE_H_
+#define MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_RESOLVED_ATTENTION_SHAPE_H_
 
 #include <cmath>
 #include <cstdint>
 
-#include "common/kernels/device/simt.h"
+#include "common/kernels/device/simt/simt.h"
 #include "common/kernels/transformer/attention.h"
 
 namespace muster {
@@ -134,4 +134,4 @@ inline bool InChunks(const ResolvedAttentionShape& place, const void* qkv, const
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_KERNELS_DEVICE_RESOLVED_ATTENTION_SHAPE_H_
+#endif  // MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_RESOLVED_ATTENTION_SHAPE_H_

@@ -8,7 +8,7 @@
 //
 // Two kinds of blocks: by mma in 16 bits, where rows are whole 16 bytes, with a copy of the next
 // part of the depth under way while one is multiplied; or by f32 instructions, for every shape.
-#include "common/kernels/device/device_expert_linear.h"
+#include "common/kernels/device/experts/device_expert_linear.h"
 
 #include <type_traits>
 

@@ -1,10 +1,10 @@
-#ifndef MUSTER_COMMON_KERNELS_DEVICE_TENSOR_ATTENTION_H_
-#define MUSTER_COMMON_KERNELS_DEVICE_TENSOR_ATTENTION_H_
+#ifndef MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_TENSOR_ATTENTION_H_
+#define MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_TENSOR_ATTENTION_H_
 
 #include <cstdint>
 
-#include "common/kernels/device/attention_dropout.h"
-#include "common/kernels/device/resolved_attention_shape.h"
+#include "common/kernels/device/attention/attention_dropout.h"
+#include "common/kernels/device/attention/resolved_attention_shape.h"
 #include "common/kernels/device/tensor_tiles.h"
 
 namespace muster {
@@ -275,4 +275,4 @@ struct TensorAttentionKernel {
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_KERNELS_DEVICE_TENSOR_ATTENTION_H_
+#endif  // MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_TENSOR_ATTENTION_H_

@@ -1,11 +1,11 @@
 // A warp takes a token, whose scores lie in shared memory; lane l has every 32nd expert from l on.
 // Counts and the order of rows are made by a block for each expert, which reads all that was
 // chosen: so nothing depends on an order of atomic additions.
-#include "common/kernels/device/device_router.h"
+#include "common/kernels/device/experts/device_router.h"
 
 #include <cstring>
 
-#include "common/kernels/device/simt.h"
+#include "common/kernels/device/simt/simt.h"
 
 namespace muster {
 namespace {

@@ -1,9 +1,9 @@
-#ifndef MUSTER_COMMON_KERNELS_DEVICE_ELEMENTS_H_
-#define MUSTER_COMMON_KERNELS_DEVICE_ELEMENTS_H_
+#ifndef MUSTER_COMMON_KERNELS_DEVICE_SIMT_ELEMENTS_H_
+#define MUSTER_COMMON_KERNELS_DEVICE_SIMT_ELEMENTS_H_
 
 #include <cstdint>
 
-#include "common/kernels/device/simt.h"
+#include "common/kernels/device/simt/simt.h"
 
 namespace muster {
 
@@ -54,4 +54,4 @@ MUSTER_DEVICE Place PlaceOf(int64_t i, int64_t d) {
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_KERNELS_DEVICE_ELEMENTS_H_
+#endif  // MUSTER_COMMON_KERNELS_DEVICE_SIMT_ELEMENTS_H_

@@ -1,4 +1,4 @@
-#include "common/kernels/device/device_attention.h"
+#include "common/kernels/device/attention/device_attention.h"
 
 #include "common/kernels/device/device_test_lib.h"
 

@@ -1,10 +1,10 @@
-#ifndef MUSTER_COMMON_KERNELS_DEVICE_TENSOR_ATTENTION_BACKWARD_H_
-#define MUSTER_COMMON_KERNELS_DEVICE_TENSOR_ATTENTION_BACKWARD_H_
+#ifndef MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_TENSOR_ATTENTION_BACKWARD_H_
+#define MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_TENSOR_ATTENTION_BACKWARD_H_
 
 #include <cstdint>
 
-#include "common/kernels/device/attention_dropout.h"
-#include "common/kernels/device/resolved_attention_shape.h"
+#include "common/kernels/device/attention/attention_dropout.h"
+#include "common/kernels/device/attention/resolved_attention_shape.h"
 #include "common/kernels/device/tensor_tiles.h"
 
 namespace muster {
@@ -327,4 +327,4 @@ struct TensorQueryGradientKernel {
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_KERNELS_DEVICE_TENSOR_ATTENTION_BACKWARD_H_
+#endif  // MUSTER_COMMON_KERNELS_DEVICE_ATTENTION_TENSOR_ATTENTION_BACKWARD_H_

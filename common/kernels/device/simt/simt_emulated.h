@@ -1,5 +1,5 @@
-#ifndef MUSTER_COMMON_KERNELS_DEVICE_SIMT_EMULATED_H_
-#define MUSTER_COMMON_KERNELS_DEVICE_SIMT_EMULATED_H_
+#ifndef MUSTER_COMMON_KERNELS_DEVICE_SIMT_SIMT_EMULATED_H_
+#define MUSTER_COMMON_KERNELS_DEVICE_SIMT_SIMT_EMULATED_H_
 
 // simt.h on the CPU; included by it alone. Everything has internal linkage or is a template of
 // internal types, so that no program can take an emulated function for one of CUDA's.
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <limits>
 
-#include "common/kernels/device/emulated_grid.h"
+#include "common/kernels/device/simt/emulated_grid.h"
 #include "common/tensor/float16.h"
 
 #define MUSTER_DEVICE inline
@@ -176,4 +176,4 @@ void Launch(DeviceStream& stream, const LaunchGrid& grid, size_t shared_bytes,
 
 }  // namespace muster
 
-#endif  // MUSTER_COMMON_KERNELS_DEVICE_SIMT_EMULATED_H_
+#endif  // MUSTER_COMMON_KERNELS_DEVICE_SIMT_SIMT_EMULATED_H_

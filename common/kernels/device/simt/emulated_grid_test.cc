@@ -1,11 +1,11 @@
 // The emulation itself: that it does what a GPU does, and notices what a GPU does not allow.
-#include "common/kernels/device/emulated_grid.h"
+#include "common/kernels/device/simt/emulated_grid.h"
 
 #include <cmath>
 #include <vector>
 
 #include "common/device/device.h"
-#include "common/kernels/device/simt.h"
+#include "common/kernels/device/simt/simt.h"
 #include "gtest/gtest.h"
 
 namespace muster {
