@@ -69,6 +69,10 @@ absl::StatusOr<bool> ColumnReader::NextPage() {
   while (left_in_page_ == 0) {
     const absl::StatusOr<bool> more = pages_->Next(page);
     if (!more.ok()) {
+      if (absl::IsUnimplemented(more.status())) {
+        return RefusedParquet(file_.path(), column_.name, more.status().message(),
+                              "write the file anew by a newer program, with smaller row groups");
+      }
       // Errors of the file say its name already.
       if (!absl::IsInvalidArgument(more.status())) return more.status();
       return Damaged(more.status().message());

@@ -133,9 +133,9 @@ absl::StatusOr<bool> PageReader::Next(ParquetPage& page) {
     }
     if (std::max(header.packed_bytes, header.unpacked_bytes) >
         static_cast<int64_t>(kMostPageBytes)) {
-      return PageError(absl::StrCat(
-          "a page has ", std::max(header.packed_bytes, header.unpacked_bytes), " bytes; at most ",
-          kMostPageBytes >> 20, " MiB are read, as writers make of smaller row groups"));
+      return absl::UnimplementedError(
+          absl::StrCat("a page of ", std::max(header.packed_bytes, header.unpacked_bytes),
+                       " bytes, more than ", kMostPageBytes >> 20, " MiB"));
     }
     MUSTER_RETURN_IF_ERROR(Fill(header.packed_bytes));
     if (header.type == kIndexPage) taken_ += header.packed_bytes;
@@ -169,7 +169,7 @@ absl::StatusOr<bool> PageReader::Next(ParquetPage& page) {
   }
   if ((column_.repetition > 0 && header.repetition_encoding != kRunLevels) ||
       (column_.definition > 0 && header.definition_encoding != kRunLevels)) {
-    return PageError("a page has levels of the old encoding BIT_PACKED, which is not read");
+    return absl::UnimplementedError("levels of the old encoding BIT_PACKED");
   }
   MUSTER_RETURN_IF_ERROR(CutFirstVersion(*unpacked, page));
   return true;

@@ -37,8 +37,8 @@ class PageReader {
   PageReader(const ParquetFile& file, size_t column, const ParquetChunk& chunk);
 
   // Reads the next page, whose bytes are valid until the next call. Returns false at the end of the
-  // chunk. InvalidArgument says what is wrong, without file and column: the page is damaged, too
-  // large, or of a kind that is not read. Errors of ParquetFile::Read name the file.
+  // chunk. InvalidArgument says what is wrong, without file and column: the page is damaged.
+  // Unimplemented says what it has that is not read. Errors of ParquetFile::Read name the file.
   absl::StatusOr<bool> Next(ParquetPage& page);
 
  private:

@@ -238,8 +238,10 @@ TEST_F(ParquetRowsTest, WhatAFileClaimsIsNotBelieved) {
   EXPECT_THAT(refusal([](Page& page) { page.encoding = 77; }),
               HasSubstr("has values encoded by an unknown way"));
   EXPECT_THAT(refusal([](Page& page) { page.codec = 5; }), HasSubstr("pages compressed by LZ4"));
-  EXPECT_THAT(refusal([](Page& page) { page.unpacked_bytes = 300 << 20; }),
-              HasSubstr("a page has 314572800 bytes; at most 256 MiB are read"));
+  EXPECT_THAT(
+      refusal([](Page& page) { page.unpacked_bytes = 300 << 20; }),
+      HasSubstr("column 'text' has a page of 314572800 bytes, more than 256 MiB, which Muster "
+                "does not read; write the file anew"));
   EXPECT_THAT(refusal([](Page& page) { page.unpacked_bytes = 5; }),
               HasSubstr("it unpacks to more than the 5 bytes that it should"));
   // Zeros are no stream of any compression.
