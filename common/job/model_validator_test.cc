@@ -141,6 +141,15 @@ INSTANTIATE_TEST_SUITE_P(
                  s.mutable_data()->mutable_libsvm()->set_path("p");
                },
                HasSubstr("data is libsvm; model deep_fm with regression reads one of csv")},
+        BadJob{"DeepFmRegressionOnLibffm",
+               [](v1::JobSpec& s) {
+                 DeepFmRegression(s);
+                 s.mutable_data()->mutable_libffm()->set_path("p");
+               },
+               HasSubstr("data is libffm; model deep_fm with regression reads one of csv")},
+        BadJob{"LibffmWithoutPath",
+               [](v1::JobSpec& s) { s.mutable_data()->mutable_libffm(); },
+               HasSubstr("data.libffm.path")},
         BadJob{"ValidationOfClasses",
                [](v1::JobSpec& s) {
                  DeepFmRegression(s);

@@ -17,6 +17,7 @@
 #include "common/base/clock.h"
 #include "common/compression/packed_for_testing.h"
 #include "common/files/temp_folder.h"
+#include "common/parquet/parquet_for_testing.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "google/protobuf/util/json_util.h"
@@ -334,6 +335,25 @@ TEST_F(WritePredictionsTest, LibsvmExamplesAreCounted) {
   ExpectNumbersAsEvaluated(regression, -1);
 }
 
+TEST_F(WritePredictionsTest, LibffmExamplesAreCounted) {
+  std::string text;
+  std::mt19937 random(8);
+  for (int i = 0; i < kExamples; ++i) {
+    const int one = random() % 9, two = random() % 5;
+    // A line in five lacks the second field.
+    absl::StrAppend(&text, one > 4 ? "1" : "-1", i % 5 == 0 ? "" : absl::StrCat(" 1:", two, ":1"),
+                    " 0:", one, ":1\n");
+  }
+  const std::string data =
+      absl::StrCat("data { libffm { path: '", folder_.Write("a.ffm", text), "' } }");
+  LocalJob linear(Parse("model { logistic_regression {} } " + data));
+  ExpectAsEvaluated(linear, -1);
+  LocalJob deep(Parse("model { deep_fm { embedding_dim: 3 hidden: 4 } } " + data));
+  ExpectAsEvaluated(deep, -1);
+  const Table table = Read(Write(deep.spec(), deep.Export()));
+  EXPECT_THAT(table[0], ElementsAre("example", "predicted", "probability_-1", "probability_1"));
+}
+
 TEST_F(WritePredictionsTest, ImagesAreCountedAndNeedNoLabels) {
   std::string pixels, labels;
   std::mt19937 random(7);
@@ -400,6 +420,14 @@ TEST_F(OtherTablesTest, ColumnsStayAsTheyAreWritten) {
   EXPECT_THAT(written, Not(HasSubstr("\r")));
   EXPECT_EQ(written_, 2);
   EXPECT_EQ(WriteOf("b.csv.gz", Gzip(text)).value(), written);
+}
+
+TEST_F(OtherTablesTest, ParquetHasTheColumnsThatAreRead) {
+  const Table csv = Read(WriteOf("b.csv", "b,a\n0.5,3\n-0.5,\n"));
+  const std::string bytes =
+      ParquetOfTexts({{"b", {"0.5", "-0.5"}}, {"note", {"x", "y"}}, {"a", {"3", std::nullopt}}});
+  EXPECT_EQ(Read(WriteOf("b.parquet", bytes)), csv);
+  EXPECT_THAT(ErrorOfText(ParquetOfTexts({{"b", {}}, {"a", {}}})), HasSubstr("has no example"));
 }
 
 TEST_F(OtherTablesTest, FilesOfAPatternBecomeOneTable) {

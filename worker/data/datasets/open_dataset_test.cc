@@ -134,6 +134,20 @@ TEST_F(OpenDatasetTest, OpensLibsvm) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(OpenDatasetTest, OpensLibffmAsTheModelReadsIt) {
+  folder_.Write("a.ffm", "1 0:1:1 2:5:1\n-1 1:1:1\n");
+  const char* spec = "libffm { path: '@/a.ffm' }";
+  const auto entries = Open(spec);
+  ASSERT_TRUE(entries.ok()) << entries.status();
+  EXPECT_TRUE((*entries)->info().sparse);
+  EXPECT_EQ((*entries)->info().fields, 0);
+  const auto fields = Open(spec, {.features = FeatureForm::kOnePerField});
+  ASSERT_TRUE(fields.ok()) << fields.status();
+  EXPECT_EQ((*fields)->info().fields, 3);
+  EXPECT_EQ(Open(spec, {.labels = LabelKind::kNumber}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(OpenDatasetTest, OpensCsv) {
   folder_.Write("a.csv", "y,n,c\n0,1,a\n1,2,b\n");
   const auto dataset =
