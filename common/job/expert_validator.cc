@@ -119,6 +119,11 @@ absl::Status ValidateFewerExpertRanks(const v1::JobSpec& spec) {
                    "but with min_workers and parallelism.zero the workers that are left would "
                    "divide experts and shards anew: leave one of the three out");
   }
+  if (spec.compute().device() == v1::ComputeSpec::CUDA) {
+    return Invalid("parallelism.expert", spec.parallelism().expert(),
+                   "but with min_workers, and on GPUs rounds of fewer workers were never run with "
+                   "experts shared out: leave one of them out, or take compute.device CPU");
+  }
   const uint32_t together = SizeAlong(kLayerAxes | kExpertAxes, spec);
   if (spec.min_workers() % together == 0) return absl::OkStatus();
   return Invalid(

@@ -157,6 +157,7 @@ TEST(ExpertValidatorTest, ExpertRanks) {
       {"update { dense: PARAMETER_SERVER sparse: PARAMETER_SERVER staleness_bound: 1 }",
        "update.staleness_bound 0"},
       {"min_workers: 3", "take a multiple of 2"},
+      {"min_workers: 2 compute { device: CUDA }", "compute.device CPU"},
       {"min_workers: 2 parallelism { zero { stage: 1 } }", "leave one of the three out"},
       {"workers: 12 parallelism { expert: 4 zero { stage: 1 shard: 6 } }",
        "divide parameters among 6"},
