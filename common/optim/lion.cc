@@ -52,7 +52,7 @@ class Lion final : public Optimizer {
              absl::Span<float> state) const override {
     const FlushSubnormals flush;
     const double rate = step.learning_rate;
-    const double decay = step.weight_decay ? options_.weight_decay : 0;
+    const double decay = step.WeightDecay(options_.weight_decay);
     const LionCoefficients c = {step.gradient_scale, step.clip_value,
                                 step.learning_rate,  static_cast<float>(1 - rate * decay),
                                 options_.beta1,      1 - options_.beta1,

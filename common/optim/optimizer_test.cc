@@ -49,6 +49,20 @@ TEST_P(AnyOptimizerTest, GoesDownAParabola) {
   for (float w : parameters.weights) EXPECT_NEAR(w, 0.25f, 0.051f);
 }
 
+// A group's weight decay is the option, for tensors that otherwise have none, too.
+TEST_P(AnyOptimizerTest, OwnWeightDecayTakesTheOptionsPlace) {
+  if (GetParam() == "ftrl") GTEST_SKIP() << "ftrl has no weight decay";
+  const auto option = MakeOptimizer(Spec() + " weight_decay: 0.25");
+  const auto own = MakeOptimizer(Spec() + " weight_decay: 0.5");
+  Parameters a = Start(*option, 3), b = Start(*own, 3);
+  const std::vector<float> gradient = {0.25f, -1, 0};
+  option->Apply({.learning_rate = 0.1f}, gradient, absl::MakeSpan(a.weights),
+                absl::MakeSpan(a.state));
+  own->Apply({.learning_rate = 0.1f, .weight_decay = false, .own_weight_decay = 0.25f}, gradient,
+             absl::MakeSpan(b.weights), absl::MakeSpan(b.state));
+  EXPECT_EQ(a, b);
+}
+
 TEST_P(AnyOptimizerTest, DivisionIntoCallsDoesNotMatter) {
   const auto optimizer = MakeOptimizer(Spec());
   constexpr size_t kCount = 53, kCut = 18;

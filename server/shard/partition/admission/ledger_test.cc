@@ -87,11 +87,11 @@ TEST(LedgerTest, ASlotOwesTheBlocksOfItsTensorRank) {
 }
 
 TEST(LedgerTest, NobodyOwesFrozenBlocks) {
-  const uint32_t nobody = ~uint32_t{0};
+  const BlockPushers nobody = BlockPushers::Nobody();
   Ledger ledger({.mesh = Mesh({.replica = 2}),
                  .dense_blocks = 3,
                  .sparse_tables = 0,
-                 .owners = {nobody, 0, nobody}},
+                 .pushers = {nobody, {kPartAxes, 0}, nobody}},
                 0);
   EXPECT_FALSE(ledger.Pushes(1, 0));
   EXPECT_TRUE(ledger.Pushes(1, 1));
