@@ -12,6 +12,7 @@
 #include "common/compression/packed_for_testing.h"
 #include "common/documents/source_options.h"
 #include "common/documents/tokenize_documents.h"
+#include "common/parquet/parquet_for_testing.h"
 #include "common/tokenizer/bpe/byte_tokenizer.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
@@ -62,6 +63,8 @@ TEST_F(OpenDatasetTest, PreparesWhatTokenizeWouldMakeATokenFileOf) {
   std::filesystem::create_directory(folder_.path() + "/parts");
   folder_.Write("parts/1.zst", Zstd(texts));
   folder_.Write("parts/2.jsonl", texts);
+  folder_.Write("rows.parquet", ParquetOfTexts({{"other", {"a longer", "b longer"}},
+                                                {"text", {"one text", "two texts"}}}));
   std::string raw;
   for (int i = 0; i < 50; ++i) raw += std::string("a\0", 2);
   folder_.Write("raw.bin", raw);
@@ -76,6 +79,8 @@ TEST_F(OpenDatasetTest, PreparesWhatTokenizeWouldMakeATokenFileOf) {
   for (const Case& each :
        {Case{"pairs.gz", "", {}}, Case{"parts", "documents { field: 'other' }", {.field = "other"}},
         Case{"parts/*", "documents { field: 'other' }", {.field = "other"}},
+        Case{"rows.parquet", "", {}},
+        Case{"*.parquet", "documents { field: 'other' }", {.field = "other"}},
         Case{"raw.bin", "documents { raw: 'u16' }", {.raw = "u16"}}}) {
     const auto source =
         FindDocuments(absl::StrCat(folder_.path(), "/", each.path), each.arguments.raw);
