@@ -114,6 +114,37 @@ void ExpectCountsOfATable(const std::vector<Division>& divisions, const std::str
   }
 }
 
+// Averages that hardly leave the initial weights do worse than the weights.
+TEST(EvaluationTest, AveragesTakeTheWeightsPlace) {
+  const std::string folder = ::testing::TempDir() + "/cluster";
+  const absl::Cleanup down = [&] { Muster("down --data-dir " + folder); };
+  ASSERT_EQ(Muster("up --servers 1 --workers 2 --data-dir " + folder).exit_code, 0);
+  v1::JobSpec spec = SignJob();
+  for (const std::string name : {"averaged", "plain"}) {
+    spec.set_name(name);
+    spec.mutable_optimizer()->set_average_decay(name == "averaged" ? 0.9999f : 0);
+    const CommandResult result =
+        Muster(absl::StrCat("submit ", WriteJob("averages.textproto", spec), " --watch"));
+    ASSERT_EQ(result.exit_code, 0) << result.output;
+  }
+  const double loss = Json("evaluate averaged")["loss"].get<double>();
+  EXPECT_EQ(Json("evaluate plain")["loss"].get<double>(), loss);
+  EXPECT_GT(Json("evaluate averaged --averaged")["loss"].get<double>(), loss + 0.1);
+  const std::string table = WriteTable("unlabelled.csv", "1,plus\n-1,minus\n");
+  const std::string out = absl::StrCat(::testing::TempDir(), "/averages");
+  const std::string predict = absl::StrCat(" --data ", table, " --out ", out, ".csv");
+  EXPECT_EQ(Muster("predict averaged --averaged" + predict).exit_code, 0);
+  EXPECT_EQ(Muster("export averaged --averaged --out " + out + ".safetensors").exit_code, 0);
+  for (const std::string command : {"evaluate plain", "export plain --out none.safetensors"}) {
+    const CommandResult refused = Muster(command + " --averaged");
+    EXPECT_NE(refused.exit_code, 0) << command;
+    EXPECT_THAT(refused.output, HasSubstr("kept no averages")) << command;
+  }
+  const CommandResult file = Muster("generate --averaged --prompt a " + out + ".safetensors");
+  EXPECT_NE(file.exit_code, 0);
+  EXPECT_THAT(file.output, HasSubstr("--averaged takes the averages that a job kept"));
+}
+
 TEST(EvaluationTest, CountsOfATableOnBothRoadsHoweverAModelIsDividedExhaustive) {
   const std::string folder = ::testing::TempDir() + "/cluster";
   const absl::Cleanup down = [&] { Muster("down --data-dir " + folder); };
