@@ -60,24 +60,29 @@ void LowRankAdapter::MakeLow(const ComputeContext& context, const Rows& rows,
                              const AdapterWeights& weights, const void* dropped,
                              const AdapterScratch& scratch) const {
   const int64_t elements = rows.count * shape_.rank;
+  const bool exact = context.type == DType::kF32;
+  float* const low = exact ? static_cast<float*>(scratch.narrow) : scratch.low;
   context.ops.LinearForward(Down(context, rows), {.x = dropped,
                                                   .weight = weights.down,
                                                   .result = LinearForwardArrays::Result::kF32,
-                                                  .y = scratch.low});
-  context.ops.Scale(elements, shape_.scale, scratch.low);
-  context.ops.Convert(elements, DType::kF32, scratch.low, context.type, scratch.narrow);
+                                                  .y = low});
+  if (shape_.scale != 1) context.ops.Scale(elements, shape_.scale, low);
+  if (!exact) context.ops.Convert(elements, DType::kF32, low, context.type, scratch.narrow);
 }
 
 void LowRankAdapter::MakeLowGradient(const ComputeContext& context, const Rows& rows,
                                      const AdapterWeights& weights, const void* dy,
                                      const AdapterScratch& scratch) const {
   const int64_t elements = rows.count * shape_.rank;
+  const bool exact = context.type == DType::kF32;
   void* const gradient = scratch.narrow_gradient;
   context.ops.LinearBackwardInput(Up(context, rows), ColumnsOf(context, rows, dy), weights.up,
                                   gradient);
-  context.ops.Convert(elements, context.type, gradient, DType::kF32, scratch.low);
-  context.ops.Scale(elements, shape_.scale, scratch.low);
-  context.ops.Convert(elements, DType::kF32, scratch.low, context.type, gradient);
+  if (shape_.scale == 1) return;
+  float* const low = exact ? static_cast<float*>(gradient) : scratch.low;
+  if (!exact) context.ops.Convert(elements, context.type, gradient, DType::kF32, low);
+  context.ops.Scale(elements, shape_.scale, low);
+  if (!exact) context.ops.Convert(elements, DType::kF32, low, context.type, gradient);
 }
 
 void LowRankAdapter::AddForward(const ComputeContext& context, const AdapterWeights& weights,
@@ -91,6 +96,10 @@ void LowRankAdapter::AddForward(const ComputeContext& context, const AdapterWeig
                                    .result = LinearForwardArrays::Result::kF32,
                                    .y = scratch.product});
     void* const columns = At(context.type, y, rows.first * place_.stride + place_.column);
+    if (context.type == DType::kF32 && place_.stride == place_.out) {
+      context.ops.Add(rows.count * place_.out, scratch.product, static_cast<float*>(columns));
+      return;
+    }
     context.ops.ConvertRows({.rows = rows.count,
                              .columns = place_.out,
                              .from_stride = place_.stride,
@@ -147,9 +156,15 @@ void LowRankAdapter::AddInputGradient(const ComputeContext& context, const Adapt
                                            .before = At(context.type, before, first),
                                            .dbefore = scratch.input});
     }
+    void* const own = At(context.type, dx, first);
+    if (context.type == DType::kF32) {
+      auto* const added = static_cast<float*>(scratch.input);
+      Drop(context, rows, added);
+      context.ops.Add(elements, added, static_cast<float*>(own));
+      return;
+    }
     context.ops.Convert(elements, context.type, scratch.input, DType::kF32, scratch.wide);
     Drop(context, rows, scratch.wide);
-    void* const own = At(context.type, dx, first);
     context.ops.Convert(elements, context.type, own, DType::kF32, scratch.product);
     context.ops.Add(elements, scratch.wide, scratch.product);
     context.ops.Convert(elements, DType::kF32, scratch.product, context.type, own);
