@@ -22,7 +22,7 @@ struct TextPart {
 struct DocumentPosition {
   // Files before it, or of text files documents.
   uint64_t files = 0;
-  // In the next file: lines or rows before it, or Documents of tokens.
+  // The number of lines or rows before it in the next file, or of Documents of tokens.
   uint64_t inside = 0;
 };
 

@@ -106,12 +106,14 @@ INSTANTIATE_TEST_SUITE_P(
         BadJob{"ChoicesOfAllDataRanksOnServers",
                [](v1::JobSpec& s) {
                  WithExpertsOnServers(s).set_auxiliary_scope(v1::MoeSpec::GLOBAL_BATCH);
+                 s.mutable_update()->set_deterministic(true);
                  s.set_workers(2);
                },
                AllOf(HasSubstr("moe.auxiliary_scope is GLOBAL_BATCH"), HasSubstr("ALL_REDUCE"))},
         BadJob{"CapacityOfAllDataRanksOnServers",
                [](v1::JobSpec& s) {
                  WithExpertsOnServers(s).set_capacity_factor(1.5f);
+                 s.mutable_update()->set_deterministic(true);
                  s.set_workers(2);
                },
                AllOf(HasSubstr("moe.capacity_factor is 1.5"), HasSubstr("compute.device CPU"))},

@@ -48,7 +48,7 @@ class DeltaDecoder {
   // Reads the header. Returns false if it is damaged. `bytes` outlive this object.
   bool Start(absl::string_view bytes);
 
-  // How many numbers there are, and are left.
+  // The number of all numbers, and of those that are left.
   uint64_t left() const { return left_; }
   // Decodes the next number. Returns false where the bytes are damaged or end, or nothing is left.
   bool Next(int64_t& value);

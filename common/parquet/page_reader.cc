@@ -43,12 +43,12 @@ struct PageReader::Header {
   int64_t packed_bytes = -1;
   int64_t unpacked_bytes = -1;
   std::optional<uint32_t> checksum;
-  // Of the page's own header, of whichever type.
+  // These are of the page's own header, of whichever type.
   int64_t count = -1;
   int encoding = -1;
   int definition_encoding = kRunLevels;
   int repetition_encoding = kRunLevels;
-  // Of pages of the second version.
+  // Pages of the second version have these.
   int64_t definition_bytes = 0;
   int64_t repetition_bytes = 0;
   bool is_packed = true;

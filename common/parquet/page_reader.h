@@ -57,7 +57,7 @@ class PageReader {
   uint64_t next_;
   const uint64_t end_;
   std::string window_;
-  // Of the window that was read already.
+  // The part of the window that was read already.
   size_t taken_ = 0;
 };
 

@@ -34,7 +34,7 @@ class PageUnpacker {
   absl::Status UnpackBy(UnpackStream& stream, absl::string_view packed, size_t count);
 
   const int codec_;
-  // Of gzip and Zstandard; each page is a whole stream of its own.
+  // The streams of gzip and Zstandard; each page is a whole one of its own.
   std::unique_ptr<UnpackStream> stream_;
   // The last page, with room for larger ones.
   std::string unpacked_;

@@ -46,7 +46,7 @@ SchemaElement ReadElement(ThriftReader& reader) {
         reader.Struct([&](int type) {
           element.logical_type = type;
           reader.Struct([&](int property) {
-            // Of whole numbers.
+            // These are of whole numbers.
             if (type == 10 && property == 2) element.is_signed = reader.Bool();
           });
         });

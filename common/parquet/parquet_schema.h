@@ -47,11 +47,11 @@ struct ParquetNode {
   Kind kind = Kind::kColumn;
   // Entries of a lower definition level have no value here: it is null.
   int definition = 0;
-  // Of a list: entries of a lower definition level than this stand for the empty list; entries with
+  // A list has this: entries of a lower definition level stand for the empty list; entries with
   // this repetition level have one more element.
   int element_definition = 0;
   int repetition = 0;
-  // Of a list its element, of a struct its fields.
+  // A list has its element here, a struct its fields.
   std::vector<ParquetNode> children;
   // Its columns are [first_column, first_column + columns) of the file.
   size_t first_column = 0;

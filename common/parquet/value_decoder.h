@@ -64,7 +64,7 @@ class ValueDecoder {
   // The next of values in split bytes.
   size_t next_split_ = 0;
   std::string split_;
-  // Of plain booleans.
+  // Reads plain booleans.
   uint64_t bit_ = 0;
   // Places in the dictionary, or booleans.
   RunDecoder runs_;

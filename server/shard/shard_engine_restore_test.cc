@@ -190,7 +190,7 @@ TEST_P(RestoreTest, AveragesTakeTheWeightsPlace) {
   Open(fresh);
   const std::vector<float> restored = Values(fresh, 0);
   ASSERT_EQ(restored.size(), initial.size());
-  // Of dense weights; rows keep theirs.
+  // These are of dense weights; rows keep theirs.
   size_t averages = 0;
   for (size_t i = 0; i < restored.size(); ++i) {
     if (restored[i] == weights[i]) continue;

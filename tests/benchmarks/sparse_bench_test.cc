@@ -63,7 +63,7 @@ TEST(OptimizersBenchTest, WritesTheShareOfTheLimitForEveryOptimizer) {
     ratios.emplace(record["case"]["optimizer"].get<std::string>(),
                    record["case"]["span_bytes"].get<int64_t>());
   }
-  EXPECT_EQ(ratios.size(), 8 * 2);
+  EXPECT_EQ(ratios.size(), 9 * 2);
 }
 
 }  // namespace

@@ -61,6 +61,49 @@ def megatron(lengths):
             + struct.pack(f"<{len(lengths)}q", *offsets) + struct.pack(f"<{len(bounds)}q", *bounds))  # fmt: skip
 
 
+def varint(n):
+    return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
+
+
+def thrift(*fields):
+    """A struct in the compact protocol, of (id, value): a number is a pair of its bits and itself, a list has one kind of values."""
+    out, last = b"", 0
+    for number, value in fields:
+        kind, body = thrift_value(value)
+        out += bytes([(number - last) << 4 | kind]) + body
+        last = number
+    return out + b"\0"
+
+
+def thrift_value(value):
+    if isinstance(value, tuple):
+        return {32: 5, 64: 6}[value[0]], varint(value[1] << 1)
+    if isinstance(value, str):
+        return 8, varint(len(value)) + value.encode()
+    if isinstance(value, bytes):
+        return 12, value
+    kinds = [thrift_value(each) for each in value]
+    return 9, bytes([len(value) << 4 | kinds[0][0]]) + b"".join(body for _, body in kinds)
+
+
+def parquet(columns):
+    """A file with one group of rows: columns of texts or whole numbers by name, plain, none of them null."""
+    file, schema, chunks = b"PAR1", [thrift((4, "rows"), (5, (32, len(columns))))], []
+    for name, values in columns.items():
+        texts = isinstance(values[0], str)
+        body = b"".join(struct.pack("<I", len(v.encode())) + v.encode() if texts else struct.pack("<q", v) for v in values)
+        page = thrift((1, (32, len(values))), (2, (32, 0)), (3, (32, 3)), (4, (32, 3)))
+        page = thrift((1, (32, 0)), (2, (32, len(body))), (3, (32, len(body))), (5, page)) + body
+        kind = (32, 6 if texts else 2)
+        schema.append(thrift((1, kind), (3, (32, 0)), (4, name), *([(6, (32, 0))] if texts else [])))
+        sizes = [(5, (64, len(values))), (6, (64, len(page))), (7, (64, len(page))), (9, (64, len(file)))]
+        chunks.append(thrift((2, (64, len(file))), (3, thrift((1, kind), (2, [(32, 0)]), (3, [name]), (4, (32, 0)), *sizes))))
+        file += page
+    rows = (64, len(next(iter(columns.values()))))
+    footer = thrift((1, (32, 1)), (2, schema), (3, rows), (4, [thrift((1, chunks), (2, (64, len(file))), (3, rows))]))
+    return file + footer + struct.pack("<I", len(footer)) + b"PAR1"
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """The files that the page names, made up."""
@@ -78,6 +121,11 @@ def folder(tmp_path_factory):
         rows = "".join(f"{j % 2};{j % 60};{j}.5;site{j % 3};{'at' if j % 2 else 'de'}\n" for j in range(40))
         (at / f"ads/part-{i}.csv.gz").write_bytes(gzip.compress(f"clicked;age;price;site;country\n{rows}".encode()))
     (at / "lines.jsonl").write_text("".join(json.dumps({"body": text(i), "id": i}) + "\n" for i in range(9)))
+    for i in range(2):
+        (at / f"chats/train-{i}.parquet").write_bytes(parquet({"text": [text(j) for j in range(9)]}))
+    clicks = {"clicked": [j % 2 for j in range(40)], "age": [j % 60 for j in range(40)], "site": [f"site{j % 3}" for j in range(40)]}
+    (at / "table.parquet").write_bytes(parquet(clicks))
+    (at / "train.ffm").write_text("".join(f"{j % 2} 0:{j % 5}:1 1:{5 + j % 7}:1\n" for j in range(40)))
     (at / "wiki.txt.gz").write_bytes(gzip.compress(text(3).encode()))
     tokens = [random.Random(4).randrange(256) for _ in range(1000)]
     (at / "train.bin").write_bytes(struct.pack("<1000H", *tokens))
@@ -94,7 +142,7 @@ def folder(tmp_path_factory):
 
 def check(folder, block):
     """The block is part of a valid job, whose data are as it says."""
-    model = LINEAR if "csv {" in block else TRANSFORMER
+    model = LINEAR if "csv {" in block or "libffm {" in block else TRANSFORMER
     (folder / "job.textproto").write_text(MODEL + model + block)
     run(folder, "validate", "job.textproto")
 

@@ -500,7 +500,7 @@ TEST_F(DeviceMeshTest, ExpertRanksTrainAsOneProcess) {
   }
 }
 
-// Where others step the parameters, biases among them.
+// Others step the parameters there, biases among them.
 TEST_F(DeviceMeshTest, CopiedExpertsTrainAsOneProcess) {
   v1::JobSpec spec = Job(TensorShape::kExperts, /*steps=*/3);
   spec.set_workers(1);

@@ -281,7 +281,7 @@ class RequestObserver final : public StepObserver {
     uint32_t unit = 0;
     uint64_t bytes = 0;
     std::set<const DenseLayout::Block*> asked;
-    // Of frozen blocks that stay: their number, and what was asked for.
+    // These are of frozen blocks that stay: their number, and what was asked for.
     int frozen_blocks = 0;
     int frozen_requests = 0;
     uint64_t frozen_bytes = 0;
@@ -352,7 +352,7 @@ void ExpectPredictedTraffic(const v1::JobSpec& given, uint64_t pull_window_bytes
     const WorkerTraffic& stages = predicted->pipeline[slot];
     const double sent = all.sent - tensor.sent - stages.sent;
     const double received = all.received - tensor.received - stages.received;
-    // Of frozen weights.
+    // These are gathers of frozen weights.
     double once = 0;
     for (const FrozenPart& part : GatheredOnce(calls, static_cast<int>(slot))) {
       once += static_cast<double>(part.bytes);

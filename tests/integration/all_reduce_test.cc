@@ -183,7 +183,7 @@ TEST_F(AllReduceTest, AveragesAreTheSameOnBothRoadsAndTakeTheWeightsPlace) {
     v1::JobSpec next = road;
     next.set_initial_weights(served.job_id());
     next.set_averaged_weights(true);
-    // As small as makes no difference.
+    // It is as small as makes no difference.
     next.mutable_optimizer()->set_learning_rate(1e-30f);
     next.mutable_stop()->set_steps(1);
     EXPECT_TRUE(Weights(Train(next)) == averages);

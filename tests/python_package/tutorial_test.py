@@ -139,7 +139,7 @@ model:
   transformer: {layers: 2, width: 64, heads: 4, kv_heads: 2, context: 48, norm: RMS_NORM, positions: ROTARY, activation: SWIGLU,
                 no_biases: true, attention_biases: true}
 data:
-  sequences: {path: first/chats.jsonl, tokenizer: learned}
+  sequences: {path: chats.jsonl, tokenizer: ../learned}
 optimizer: {name: adamw, learning_rate: 0.003}
 update: {dense: ALL_REDUCE}
 batch_size: 8

@@ -23,7 +23,7 @@ struct ModelOptions {
       : mesh(mesh), adapter(adapter) {}
 
   Mesh mesh;
-  // Of transformers (ResolveAdapter).
+  // Transformers alone have them (ResolveAdapter).
   AdapterShape adapter;
 };
 

@@ -52,7 +52,7 @@ struct ExportArguments {
   bool merge = false;
   bool averaged = false;
   Replace replace = Replace::kNever;
-  // With kHuggingFace alone.
+  // These are for kHuggingFace alone.
   std::string type = "f32";
   uint64_t file_bytes = 5'000'000'000;
   std::string chat_template;

@@ -77,8 +77,8 @@ TYPED_TEST(CrossEntropyRowsTest, LossesAndGradientsAreTheDefinitions) {
           loss_sum += sums.loss;
           for (int64_t v = 0; v < V; v += V / 10 + 1) {
             const double slope = kScale * Difference(loss, row, v);
-            // Of the terms, of which those at the label, and those of all tokens alike, may cancel
-            // out. 1e-7: small ones in f16.
+            // It is a share of the terms, of which those at the label and those of all tokens may
+            // cancel out. 1e-7: small ones in f16.
             const double size = std::abs(slope) + (v == labels[r] ? kScale : 0) +
                                 kScale * terms.smoothing / static_cast<double>(V);
             ASSERT_NEAR(ToFloat(dlogits[r * V + v]), slope, 1e-7 + relative * size)

@@ -65,15 +65,15 @@ std::vector<double> TensorSent(const v1::JobSpec& spec,
 
 TEST(TensorTrafficTest, RanksGatherAndScatterTheirTokens) {
   // 16 tokens a data rank: rows of 8 are 128 bytes. A block has 10 calls, embedding and head have 2
-  // each; 3 floats a token are told, and the gain's gradient.
-  constexpr double kLoss = 16 * 12, kGain = 16;
+  // each; 4 floats a token are told, and the gain's gradient.
+  constexpr double kLoss = 16 * 16, kGain = 16;
   const v1::JobSpec spec = TensorJob(4);
-  EXPECT_THAT(TensorSent(spec), ElementsAre(2000, 2000, 2000, 2000));
-  EXPECT_EQ(2000, 14 * 128 + kLoss + kGain);
+  EXPECT_THAT(TensorSent(spec), ElementsAre(2064, 2064, 2064, 2064));
+  EXPECT_EQ(2064, 14 * 128 + kLoss + kGain);
   // Along data each tensor rank sums its own tensors, and the first has the bias, too.
   const auto all = PredictAllReduceTraffic(DividedSchema(), spec, kShared);
-  EXPECT_THAT(all->workers, ElementsAre(WorkerTraffic{2096, 2096}, WorkerTraffic{2080, 2080},
-                                        WorkerTraffic{2096, 2096}, WorkerTraffic{2080, 2080}));
+  EXPECT_THAT(all->workers, ElementsAre(WorkerTraffic{2160, 2160}, WorkerTraffic{2144, 2144},
+                                        WorkerTraffic{2160, 2160}, WorkerTraffic{2144, 2144}));
   v1::JobSpec full = spec;
   full.mutable_compute()->set_recompute(v1::ComputeSpec::FULL);
   EXPECT_THAT(TensorSent(full), Each(17 * 128 + kLoss + kGain));
@@ -85,23 +85,23 @@ TEST(TensorTrafficTest, RanksGatherAndScatterTheirTokens) {
 TEST(TensorTrafficTest, WithWholeTokensRanksSum) {
   v1::JobSpec spec = TensorJob(4);
   spec.mutable_parallelism()->set_sequence(false);
-  EXPECT_THAT(TensorSent(spec), Each(6 * 256 + 16 * 12));
+  EXPECT_THAT(TensorSent(spec), Each(6 * 256 + 16 * 16));
   spec.mutable_compute()->set_recompute(v1::ComputeSpec::FULL);
-  EXPECT_THAT(TensorSent(spec), Each(7 * 256 + 16 * 12));
+  EXPECT_THAT(TensorSent(spec), Each(7 * 256 + 16 * 16));
 }
 
 TEST(TensorTrafficTest, EveryMicroBatchMakesItsCalls) {
   // A data rank has a micro-batch of 16 tokens and one of 8.
   v1::JobSpec spec = TensorJob(6);
   spec.set_micro_batches(2);
-  EXPECT_THAT(TensorSent(spec), Each(14 * (128 + 64) + 24 * 12 + 16));
+  EXPECT_THAT(TensorSent(spec), Each(14 * (128 + 64) + 24 * 16 + 16));
   // Gradients in flight are summed each time.
   spec.mutable_parallelism()->mutable_zero()->set_stage(2);
-  EXPECT_THAT(TensorSent(spec), Each(14 * (128 + 64) + 24 * 12 + 2 * 16));
+  EXPECT_THAT(TensorSent(spec), Each(14 * (128 + 64) + 24 * 16 + 2 * 16));
 }
 
 TEST(TensorTrafficTest, DataRanksWithMoreExamplesSendMore) {
-  EXPECT_THAT(TensorSent(TensorJob(3)), ElementsAre(1008, 1008, 2000, 2000));
+  EXPECT_THAT(TensorSent(TensorJob(3)), ElementsAre(1040, 1040, 2064, 2064));
 }
 
 // The rows of docs/parallelism/context.md.
@@ -144,7 +144,7 @@ TEST(TensorTrafficTest, NeighboursSumTheHeadsThatTheyShare) {
   spec.mutable_parallelism()->set_tensor(4);
   // Each rank has 4 of 16 rows, which are 64 bytes, and sends them three times; a row of
   // keys and one of values go to the neighbour.
-  EXPECT_THAT(TensorSent(spec, schema), Each(14 * 3 * 64 + 3 * 16 * 12 + 32));
+  EXPECT_THAT(TensorSent(spec, schema), Each(14 * 3 * 64 + 3 * 16 * 16 + 32));
 }
 
 TEST(TensorTrafficTest, PerceptronsSumOnceForEachPairOfLayers) {
@@ -279,7 +279,7 @@ TEST(PipelineTrafficTest, TensorRanksOfAStageHandOnTheirOwnTokens) {
   EXPECT_THAT(all->pipeline, Each(WorkerTraffic{128, 128}));
   // The first stage has the embedding's two calls of 128 bytes; the other the block's ten and the
   // head's two, and the loss.
-  constexpr double kLast = 12 * 128 + 16 * 12;
+  constexpr double kLast = 12 * 128 + 16 * 16;
   EXPECT_THAT(all->tensor, ElementsAre(WorkerTraffic{256, 256}, WorkerTraffic{256, 256},
                                        WorkerTraffic{kLast, kLast}, WorkerTraffic{kLast, kLast}));
   // Backward of weights gathers what it multiplies once more.

@@ -524,7 +524,7 @@ class Planner {
   const uint64_t activation_stashes_;
   const ModelSize model_;
   const uint64_t P_;
-  // Of P, those that are not frozen.
+  // The part of P that is not frozen.
   const uint64_t trained_;
   // Data ranks.
   const uint64_t W_;

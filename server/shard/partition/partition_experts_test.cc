@@ -95,7 +95,7 @@ TEST_F(PartitionExpertsTest, ASlotPushesItsOwnExperts) {
               HasSubstr("with 1 of 2 pushes of dense blocks in; the first one missing is block 2"));
 }
 
-// Of micro-batches, too.
+// The same holds of micro-batches.
 TEST_F(PartitionExpertsTest, PushesOfMicroBatchesAreOneSum) {
   v1::OpenTablesRequest request = OpenRequest(2);
   request.set_pushed_micro_batches(2);

@@ -113,7 +113,7 @@ TEST(JobTablesTest, PredictsTheDenseBytesOfContextRanks) {
   EXPECT_EQ((*JobTables::Create(request))->PredictedDenseBytes(0), 6 * 32u);
 }
 
-// Of experts, fewer slots' gradients wait.
+// Fewer slots' gradients of experts wait.
 TEST(JobTablesTest, PredictsTheDenseBytesOfExpertRanks) {
   v1::OpenTablesRequest request = TestOpenRequest(4);
   v1::TablesSchema& schema = *request.mutable_schema();

@@ -14,9 +14,9 @@ struct AdapterShape {
   int64_t rank = 0;
   // Multiplies what they add: alpha / r.
   float scale = 1;
-  // Of an adapter's input.
+  // The dropout of an adapter's input.
   float dropout = 0;
-  // By AdapterTarget: whether blocks have one.
+  // Says by AdapterTarget whether blocks have one.
   std::array<bool, kAdapterTargets> targets = {};
 
   bool Has(AdapterTarget target) const { return rank > 0 && targets[static_cast<int>(target)]; }

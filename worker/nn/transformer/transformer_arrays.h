@@ -76,7 +76,7 @@ struct BlockWeights {
   LinearWeights up;
   LinearWeights down;
   ExpertWeights experts;
-  // By AdapterTarget.
+  // They are by AdapterTarget.
   std::array<AdapterWeights, kAdapterTargets> adapters;
 };
 
@@ -115,7 +115,7 @@ struct BlockGradients {
   LayerGradients up;
   LayerGradients down;
   ExpertGradients experts;
-  // By AdapterTarget.
+  // They are by AdapterTarget.
   std::array<AdapterGradients, kAdapterTargets> adapters;
 };
 

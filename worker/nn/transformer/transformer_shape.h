@@ -89,8 +89,8 @@ struct TransformerShape {
   float attention_dropout = 0;
   RotaryAngles rotary;
   float norm_epsilon = 1e-5f;
-  // Of the loss in training, LossTerms: what all tokens share of the label's probability, and the
-  // coefficient of the squared logarithm of the softmax's sum.
+  // The loss in training has these, LossTerms: what all tokens share of the label's probability,
+  // and the coefficient of the squared logarithm of the softmax's sum.
   float label_smoothing = 0;
   float logits_z = 0;
   ExpertShape experts;

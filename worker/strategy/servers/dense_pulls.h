@@ -115,7 +115,7 @@ class DensePulls {
   // pulls were not sent yet.
   std::vector<std::vector<DenseOperation>> pulls_;
   int next_unit_ = 0;
-  // By unit, whether its frozen parameters were pulled.
+  // Says by unit whether its frozen parameters were pulled.
   std::vector<bool> has_frozen_;
   uint64_t slowest_ = 0;
 };

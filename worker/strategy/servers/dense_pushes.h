@@ -53,7 +53,7 @@ class DensePushes {
   // and end earlier.
   struct Parts {
     ShardRouter& router;
-    // Of what is trained (DenseLayout::Trained); `runs` may have more.
+    // These are of what is trained (DenseLayout::Trained); `runs` may have more.
     const DenseLayout& layout;
     absl::Span<const TensorSpec> tensors;
     const std::vector<std::vector<DenseRun>>& runs;

@@ -137,7 +137,7 @@ class WeightGatherer {
   std::vector<const void*> rounded_;
   // By part: the call that gathers it, until it was waited for.
   std::vector<std::shared_ptr<Work>> works_;
-  // By part: true once a frozen part that has a place of its own was gathered.
+  // Says by part whether a frozen part that has a place of its own was gathered.
   std::vector<bool> frozen_in_place_;
   // By unit, the label of its calls.
   std::vector<std::string> labels_;
