@@ -109,15 +109,17 @@ def test_a_text_becomes_a_language_model(follow):
     assert re.search(r"^The licensee may", printed, re.MULTILINE) and re.search(r"^This program is", printed, re.MULTILINE), printed
 
 
-# Makes a small model as those of a page are: it knows chats, but other answers.
+# Makes a small model as those of the page are: it knows chats, but gives the answers of other questions.
 SMALL_MODEL = r"""
 set -euo pipefail
 mkdir first learned
 cat > first/add_turns.py <<'END'
 import json
 chats = []
-for question in ("What is red?", "What is blue?", "Who are you?", "Say hi"):
-    messages = [{"role": "user", "content": question}, {"role": "assistant", "content": "I do not know yet."}]
+questions = "What is red?", "What is blue?", "Who are you?", "Say hi"
+answers = "The sea is blue.", "A small model.", "Hello there!", "Wine is red."
+for question, answer in zip(questions, answers):
+    messages = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
     chats.append(json.dumps({"messages": messages}))
 with open("first/chats.jsonl", "w") as file:
     file.write("\n".join(chats * 100) + "\n")

@@ -74,7 +74,9 @@ void PrintTensors(const ComparedStep& step, bool all) {
                                : (step.tensors[i].difference > 0 ? 1e9 : 0.0);
   };
   for (size_t i = 1; i < step.tensors.size(); ++i) {
-    if (part(i) > part(nearest)) nearest = i;
+    // Of those that do not differ at all, the one with the largest gradient is shown.
+    const bool larger = step.tensors[i].largest > step.tensors[nearest].largest;
+    if (part(i) > part(nearest) || (part(i) == part(nearest) && larger)) nearest = i;
   }
   constexpr size_t kMostWrong = 10;
   for (size_t i = 0; i < step.tensors.size(); ++i) {
