@@ -35,7 +35,7 @@ std::vector<Refusal> OnServers(const v1::JobSpec& spec) {
   const v1::ParallelismSpec& parallelism = spec.parallelism();
   const v1::MoeSpec& moe = spec.model().transformer().moe();
   const bool several = SizeAlong(kDataAxes, spec) > 1;
-  const auto over = [](uint32_t most, absl::string_view field, uint32_t value) {
+  const auto over = [&](uint32_t most, absl::string_view field, uint32_t value) {
     return Refusal{value > most, field, absl::StrCat(value), kWhole};
   };
   return {over(1, "parallelism.pipeline", parallelism.pipeline()),

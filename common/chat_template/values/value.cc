@@ -186,7 +186,8 @@ bool Equal(const Value& a, const Value& b) {
            std::equal(x.begin(), x.end(), y.begin(), y.end(), Equal);
   }
   if (a.dictionary() != nullptr && b.dictionary() != nullptr) {
-    const auto& [x, y] = std::tie(*a.dictionary(), *b.dictionary());
+    const auto& x = *a.dictionary();
+    const auto& y = *b.dictionary();
     return x.items.size() == y.items.size() &&
            std::all_of(x.items.begin(), x.items.end(), [&y](const auto& item) {
              const Value* other = y.Find(item.first);
