@@ -29,7 +29,7 @@ absl::StatusOr<pid_t> Spawn(const SpawnOptions& options);
 struct ProgramEnd {
   // Its exit code; of a signal the number after 128.
   int exit_code = 0;
-  // What it wrote to standard output and error.
+  // Holds what it wrote to standard output and error.
   std::string output;
 };
 

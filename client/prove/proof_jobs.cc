@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-// What sums in another order may differ by.
+// Sums in another order may differ by so much.
 constexpr double kF32Tolerance = 1e-5;
 constexpr double kHalfTolerance = 3e-2;
 

@@ -18,7 +18,7 @@ struct ProofJobs {
   // On the job's mesh and road, and by one process.
   v1::JobSpec mesh;
   v1::JobSpec one;
-  // What is otherwise than in the job, for people; each a sentence without its full stop.
+  // They say what is otherwise than in the job; each is a sentence without its full stop.
   std::vector<std::string> notes;
   // The difference that is allowed, as a share of the gradient: rounding in f32 or in 16 bits.
   double tolerance = 0;

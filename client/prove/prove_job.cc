@@ -25,7 +25,7 @@ namespace {
 // Servers of the cluster, where the job has any.
 constexpr int kServers = 2;
 
-// What a run leaves behind.
+// A run leaves this behind.
 struct StepResult {
   double norm = 0;
   // Holds the bytes that `weights` borrows.

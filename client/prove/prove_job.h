@@ -22,7 +22,7 @@ struct ComparedStep {
   // The norms of the mean gradients, before clipping.
   double norm = 0;
   double expected_norm = 0;
-  // By tensor, in forward order, of the gradient as the step used it, and what each may be.
+  // They are of the gradient as the step used it, by tensor in forward order; and what each may be.
   std::vector<TensorDifference> tensors;
   std::vector<double> allowed;
 

@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// How a tensor of one file differs from the same tensor of another.
+// Says how a tensor of one file differs from the same tensor of another.
 struct TensorDifference {
   std::string tensor;
   // The largest difference of two elements, the row-major index of the first one that has it, and

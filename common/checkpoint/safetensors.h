@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// Which values of dense tensors are exported.
+// Says which values of dense tensors are exported.
 enum class ExportedValues {
   kWeights,
   // The averages that the job kept of its weights (kAverageState).

@@ -32,7 +32,7 @@ struct JsonDocumentOptions {
   std::function<void(uint64_t bytes)> progress;
 };
 
-// What documents may look like, for errors about JSON lines.
+// Says what documents may look like, for errors about JSON lines.
 inline constexpr char kExpectedJson[] =
     "JSON with \"text\", with \"prompt\" and \"completion\", with \"messages\" or with "
     "\"conversations\" on each line";
@@ -51,7 +51,7 @@ inline constexpr char kExpectedJson[] =
 // it, the value is refused. Not thread-safe.
 class JsonDocuments {
  public:
-  // What a value is in its file, for errors.
+  // Names what a value is in its file, for errors.
   enum class Unit { kLine, kRow };
 
   // `options` outlive this object.

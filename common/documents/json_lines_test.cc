@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/chat_template/model_chat_template.h"
 #include "common/compression/packed_for_testing.h"
+#include "common/documents/chat_documents_for_testing.h"
 #include "common/documents/line_reader.h"
-#include "common/files/temp_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -26,7 +25,7 @@ constexpr char kTurns[] =
     "{% for m in messages %}<{{ m.role }}>{{ m.content }}</s>{% endfor %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}";
 
-class JsonLinesTest : public testing::Test {
+class JsonLinesTest : public ChatDocumentsTest {
  protected:
   // Returns what a file of these bytes gives: "LINE:" and the parts, those that are learned in
   // brackets; or the error.
@@ -51,18 +50,6 @@ class JsonLinesTest : public testing::Test {
     const std::vector<std::string> documents = Documents(bytes);
     return documents.empty() ? "no documents" : documents.back();
   }
-
-  void UseTemplate(const std::string& text) {
-    folder_.Write("chat_template.jinja", text);
-    auto opened = ModelChatTemplate::Open(folder_.path());
-    ASSERT_TRUE(opened.ok()) << opened.status();
-    template_ = std::make_unique<const ModelChatTemplate>(*std::move(opened));
-    options_.chat_template = template_.get();
-  }
-
-  const TempFolder folder_;
-  std::unique_ptr<const ModelChatTemplate> template_;
-  JsonDocumentOptions options_;
 };
 
 TEST_F(JsonLinesTest, TextsAreLearnedWhole) {

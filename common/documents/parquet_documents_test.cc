@@ -9,9 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "common/chat_template/model_chat_template.h"
+#include "common/documents/chat_documents_for_testing.h"
 #include "common/documents/json_lines.h"
-#include "common/files/temp_folder.h"
 #include "common/parquet/parquet_for_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -26,7 +25,7 @@ using ::testing::SizeIs;
 
 using ForEach = absl::Status (*)(const std::string&, const JsonDocumentOptions&, TakeDocument);
 
-class ParquetDocumentsTest : public testing::Test {
+class ParquetDocumentsTest : public ChatDocumentsTest {
  protected:
   // Returns the documents of a file: "NUMBER:" and the parts, those that are learned in brackets;
   // then the error, without the path.
@@ -53,18 +52,6 @@ class ParquetDocumentsTest : public testing::Test {
     return Documents(folder_.Write("d.parquet", ParquetOfTexts(columns)), ForEachParquetRow,
                      options_);
   }
-
-  void UseTemplate(const std::string& text) {
-    folder_.Write("chat_template.jinja", text);
-    auto opened = ModelChatTemplate::Open(folder_.path());
-    ASSERT_TRUE(opened.ok()) << opened.status();
-    template_ = std::make_unique<const ModelChatTemplate>(*std::move(opened));
-    options_.chat_template = template_.get();
-  }
-
-  const TempFolder folder_;
-  std::unique_ptr<const ModelChatTemplate> template_;
-  JsonDocumentOptions options_;
 };
 
 TEST_F(ParquetDocumentsTest, FilesOfOtherWritersGiveTheDocumentsOfTheirJsonLines) {

@@ -19,7 +19,7 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
 
 std::vector<float> Transposed(const std::vector<float>& values, int64_t rows, int64_t cols) {
   std::vector<float> out(values.size());
-  // In squares, so that both sides stay in cache.
+  // It goes by squares, so that both sides stay in cache.
   constexpr int64_t kSide = 32;
   for (int64_t r0 = 0; r0 < rows; r0 += kSide) {
     for (int64_t c0 = 0; c0 < cols; c0 += kSide) {

@@ -24,7 +24,7 @@ struct ModelFolderContents {
   // The text of the token that begins one, and the token; without one, the end of text does.
   std::string begin_of_text_name = "";
   std::optional<int32_t> begin_of_text = std::nullopt;
-  // How chats become text; empty: it is not known.
+  // The template that makes chats text; empty: it is not known.
   std::string chat_template = "";
   // Texts of special tokens by name, such as eos_token, which count before the names above.
   std::map<std::string, std::string> special_tokens = {};

@@ -44,7 +44,7 @@ absl::Status ValidateScaling(const v1::ScheduleSpec& spec) {
   return absl::OkStatus();
 }
 
-// What a schedule's specification may have, by its name.
+// Lists what a schedule's specification may have, by its name.
 struct ScheduleKind {
   absl::string_view name;
   bool period = false;

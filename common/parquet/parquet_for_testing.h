@@ -16,7 +16,7 @@ struct ParquetPagesForTesting {
   // Levels of each entry; empty: the column has none of this kind.
   std::vector<int> repetitions;
   std::vector<int> definitions;
-  // What the page says of itself, if it is not the number of levels.
+  // The page says this of itself, if it is not the number of levels.
   std::optional<int64_t> count;
   int encoding = 0;
   int codec = 0;

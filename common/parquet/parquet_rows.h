@@ -66,7 +66,7 @@ class ParquetRows {
 
   const ParquetFile& file_;
   const std::vector<size_t> fields_;
-  // By column of the file; null: not read.
+  // They are by column of the file; null: not read.
   std::vector<std::unique_ptr<ColumnReader>> columns_;
   size_t next_group_ = 0;
   int64_t left_in_group_ = 0;

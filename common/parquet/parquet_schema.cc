@@ -69,7 +69,7 @@ class Builder {
   }
 
  private:
-  // What is around a node.
+  // Says what is around a node.
   struct Levels {
     int definition = 0;
     int repetition = 0;

@@ -32,7 +32,7 @@ struct SchemaElement {
   Repetition repetition = Repetition::kRequired;
   std::string name;
   int64_t children = 0;
-  // What values mean, in the older and the newer way; -1: not given.
+  // Say what values mean, in the older and the newer way; -1: not given.
   int converted_type = -1;
   int logical_type = -1;
   bool is_signed = true;
@@ -56,14 +56,14 @@ struct ParquetNode {
   // Its columns are [first_column, first_column + columns) of the file.
   size_t first_column = 0;
   size_t columns = 1;
-  // What it has that is not read, such as "timestamps", and what to do; empty: it is read.
+  // Says what it has that is not read, such as "timestamps", and what to do; empty: it is read.
   std::string refusal;
   std::string remedy;
 };
 
 // A column as its pages have it.
 struct ParquetColumn {
-  // With the structs and lists that it is in: "messages.role".
+  // The name with the structs and lists that it is in: "messages.role".
   std::string name;
   ParquetType type = ParquetType::kBoolean;
   bool is_signed = true;

@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(
         ModelDivision{.mesh = Mesh({.pipeline = 2, .replica = 4, .tensor = 2, .expert = 4}),
                       .virtual_stage_units = {1, 2}}));
 
-// Of 2 context ranks of 2 data ranks, with 4 expert ranks or 2, which are the context ranks.
+// There are 2 context ranks of 2 data ranks, with 4 expert ranks or 2, which are the context ranks.
 TEST(ServedTensorsTest, ExpertRanksPushTheirExpertsAndEverythingElse) {
   for (const int experts : {2, 4}) {
     SCOPED_TRACE(experts);

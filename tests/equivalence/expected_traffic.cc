@@ -157,7 +157,7 @@ std::vector<FrozenPart> GatheredOnce(const JobCalls& calls, int slot) {
 // that are frozen.
 void AppendFirstGathers(const JobCalls& calls, int slot, const RecordedStep& recorded,
                         std::map<std::string, Calls>& groups) {
-  // By unit: the group that makes a call, and the call.
+  // Has by unit the group that makes a call, and the call.
   std::map<int, std::vector<std::pair<std::string, std::string>>> by_unit;
   for (const RecordedAction& action : recorded.actions) {
     if (action.part != "renew the weights") continue;

@@ -244,7 +244,7 @@ absl::Status Answer(const Flags& flags, LoadedTransformer& transformer,
 absl::Status Compare(const Flags& flags) {
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const ModelFile> file,
                           ModelFile::Open(flags.compare));
-  // What the folder says that it is; a tokenizer is there if the file has one.
+  // The folder is taken for what it says that it is; it has a tokenizer if the file has one.
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<const ModelFolder> folder,
                           ModelFolder::Open(flags.model));
   std::unique_ptr<const Tokenizer> original, written;

@@ -35,7 +35,7 @@ struct GenerateOptions {
   SamplingOptions sampling;
   int64_t max_tokens = 256;
   uint64_t seed = 0;
-  // What stands before the prompt.
+  // Says what stands before the prompt.
   TextStart start = TextStart::kDocument;
   // Tokens that end the text beside the tokenizer's end-of-text.
   std::vector<int32_t> ends = {};

@@ -17,7 +17,7 @@ class ComputeSpec;
 class ModelSpec;
 }  // namespace v1
 
-// What a job says of its model beside the specification of the model itself.
+// A job says this of its model beside the specification of the model itself.
 struct ModelOptions {
   ModelOptions(const Mesh& mesh = {}, const AdapterShape& adapter = {})  // NOLINT
       : mesh(mesh), adapter(adapter) {}

@@ -112,7 +112,7 @@ TEST(ResolveTransformerTest, AnglesAreScaledByWhatIsGivenOrUsual) {
   EXPECT_EQ(made.beta_fast, 16);
   EXPECT_EQ(made.beta_slow, 2);
   EXPECT_EQ(made.amplitude, 1);
-  // Of a context four times as long, with heads of 16: base (8 · 4 - 7)^(16 / 14).
+  // The context is four times as long, and heads are of 16: base (8 · 4 - 7)^(16 / 14).
   made = angles("type: DYNAMIC original_context: 8");
   EXPECT_EQ(made.scaling, Scaling::kNone);
   EXPECT_NEAR(made.base, 10000 * std::pow(25.0, 16.0 / 14), 1e-6 * made.base);

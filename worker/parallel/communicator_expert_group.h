@@ -20,9 +20,9 @@ namespace muster {
 // Expert ranks whose messages a communicator moves. Used by one thread.
 class CommunicatorExpertGroup final : public ExpertGroup {
  public:
-  // How the group meets the computation. These are for a communicator of host memory and ops that
-  // compute at once. Where computations are only queued, calls are made in their place among them,
-  // and failures are reported there.
+  // Says how the group meets the computation. These are for a communicator of host memory and ops
+  // that compute at once. Where computations are only queued, calls are made in their place among
+  // them, and failures are reported there.
   struct Options {
     // The time limit of each call.
     absl::Duration timeout = absl::Minutes(10);

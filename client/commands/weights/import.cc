@@ -35,7 +35,7 @@ namespace fs = std::filesystem;
 
 constexpr char kJobFile[] = "job.textproto";
 constexpr char kTokenizerFile[] = "tokenizer.json";
-// How chats become text, and which tokens end a turn; copied as they are.
+// They say how chats become text, and which tokens end a turn; they are copied as they are.
 constexpr const char* kChatFiles[] = {"tokenizer_config.json", "chat_template.jinja",
                                       "generation_config.json"};
 

@@ -108,11 +108,11 @@ void AddPredict(CLI::App& app, Session& session) {
       "Example: muster predict JOB --data new.csv --out predicted.csv\n"
       "         muster predict JOB@best --data 'new/*.csv.gz' --out predicted.csv --force\n"
       "The column `predicted` has the class as the training data wrote it, or the number in its "
-      "own "
-      "unit. For each class, `probability_CLASS` has its probability; with more than 100 classes, "
+      "own unit. For each class, `probability_CLASS` has its probability; with more than 100 "
+      "classes, "
       "`probability` has that of the predicted one. Data with a column of such a name are refused. "
-      "libsvm, libffm and IDX examples have one column, `example`, which counts them from 0. Files without "
-      "a header have the same columns as those of the job, and are written without one.\n"
+      "libsvm, libffm and IDX examples have one column, `example`, which counts them from 0. Files "
+      "without a header have the same columns as those of the job, and are written without one.\n"
       "For transformers, `muster generate` writes text.");
   command->callback(
       [&session, arguments] { session.Run([&] { return Predict(session, *arguments); }); });

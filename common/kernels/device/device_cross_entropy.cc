@@ -191,7 +191,7 @@ MUSTER_DEVICE float ScaleOf(const CrossEntropyArrays& arrays) {
   return arrays.gradient_scale != nullptr ? *arrays.gradient_scale : 1.0f;
 }
 
-// What all rows of a kernel have in common.
+// All rows of a kernel have this in common.
 struct LossOfRows {
   LossTerms terms;
   RowLosses rows;

@@ -20,7 +20,7 @@ struct LogitsShape {
   // Columns of the logits and their gradient, at least V; those from V on are padding: not read,
   // and their gradient is 0. 0: V.
   int64_t columns = 0;
-  // What the loss and its gradient have besides.
+  // The loss and its gradient have these terms besides.
   LossTerms terms;
 };
 

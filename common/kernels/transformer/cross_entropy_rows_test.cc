@@ -20,7 +20,7 @@ std::vector<int32_t> Labels(int64_t rows, int64_t vocabulary) {
   return labels;
 }
 
-// What a loss may have besides cross entropy.
+// A loss may have these besides cross entropy.
 struct Terms {
   double smoothing = 0;
   double z = 0;

@@ -219,7 +219,7 @@ struct CrossEntropyShape {
   int64_t tokens = 0;
   // Elements of f32 from one row of logits to the next: OpsTraits::LogitsStride of the vocabulary.
   int64_t logits_stride = 0;
-  // What the loss has besides cross entropy.
+  // The loss has these besides cross entropy.
   LossTerms terms;
 };
 

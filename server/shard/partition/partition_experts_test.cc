@@ -23,16 +23,7 @@ class PartitionExpertsTest : public PartitionTest {
     v1::OpenTablesRequest request = TestOpenRequest(slots);
     v1::TablesSchema& schema = *request.mutable_schema();
     schema.set_expert_ranks(2);
-    v1::TensorPlacement& placement = *schema.mutable_tensors(0)->mutable_placement();
-    placement.set_kind(v1::TensorPlacement::EXPERTS);
-    v1::TensorPlacement::Section& section = *placement.add_sections();
-    section.set_extent(8);
-    section.set_units(4);
-    v1::TensorSchema& common = *schema.add_tensors();
-    common = schema.tensors(0);
-    common.set_name("b");
-    common.clear_placement();
-    common.set_shape(0, 2);
+    Divide(v1::TensorPlacement::EXPERTS, 4, schema);
     return request;
   }
 
@@ -69,7 +60,7 @@ TEST_F(PartitionExpertsTest, AMeanIsOverTheExamplesOfAllSlots) {
   }
 }
 
-// In order of the slots that have the experts: 1 + (1e8 - 1e8), not (1 + 1e8) - 1e8.
+// They are added in order of the slots that have the experts: 1 + (1e8 - 1e8), not (1 + 1e8) - 1e8.
 TEST_F(PartitionExpertsTest, SumsAreMadeInOrderOfTheSlots) {
   v1::OpenTablesRequest request = OpenRequest(6);
   request.mutable_update()->set_deterministic(true);

@@ -18,6 +18,21 @@ namespace muster {
 // One partition of a job, called as the engine calls it.
 class PartitionTest : public testing::Test {
  protected:
+  // Divides the table's tensor w in units of rows, as the kind says, and adds a tensor b of two
+  // rows that all ranks have.
+  static void Divide(v1::TensorPlacement::Kind kind, int64_t units, v1::TablesSchema& schema) {
+    v1::TensorPlacement& placement = *schema.mutable_tensors(0)->mutable_placement();
+    placement.set_kind(kind);
+    v1::TensorPlacement::Section& section = *placement.add_sections();
+    section.set_extent(8);
+    section.set_units(units);
+    v1::TensorSchema& common = *schema.add_tensors();
+    common = schema.tensors(0);
+    common.set_name("b");
+    common.clear_placement();
+    common.set_shape(0, 2);
+  }
+
   void Open(const v1::OpenTablesRequest& request) {
     const auto job = JobTables::Create(request);
     ASSERT_TRUE(job.ok()) << job.status();

@@ -24,16 +24,7 @@ class PartitionTensorTest : public PartitionTest {
     v1::OpenTablesRequest request = TestOpenRequest(4);
     v1::TablesSchema& schema = *request.mutable_schema();
     schema.set_tensor_ranks(2);
-    v1::TensorPlacement& placement = *schema.mutable_tensors(0)->mutable_placement();
-    placement.set_kind(v1::TensorPlacement::SHARD);
-    v1::TensorPlacement::Section& section = *placement.add_sections();
-    section.set_extent(8);
-    section.set_units(8);
-    v1::TensorSchema& common = *schema.add_tensors();
-    common = schema.tensors(0);
-    common.set_name("b");
-    common.clear_placement();
-    common.set_shape(0, 2);
+    Divide(v1::TensorPlacement::SHARD, 8, schema);
     return request;
   }
 

@@ -157,7 +157,7 @@ class LibffmDataset::Parser {
   ClassLabels labels_;
   int64_t line_ = 0;
   std::vector<Entry> entries_;
-  // Where there is one feature per field: those of all lines, and where each line's end.
+  // Filled where there is one feature per field: those of all lines, and where each line's end.
   std::vector<Entry> features_;
   std::vector<size_t> examples_;
   uint64_t fields_ = 0;

@@ -21,7 +21,7 @@ struct DatasetOptions {
   int64_t context = 0;
   // What the model predicts from the examples.
   LabelKind labels = LabelKind::kClass;
-  // What the model reads of libffm data, in which lines may have any features of any field.
+  // Says what the model reads of libffm data, in which lines may have any features of any field.
   FeatureForm features = FeatureForm::kEntries;
   // Serialised v1::DataPreparation that came with the weights. Empty if there is none: a reader
   // that needs a preparation then learns it from the examples that are not held out.

@@ -23,7 +23,7 @@ class BlockAdapters {
 
   bool Has(AdaptedLayer layer) const { return !Of(layer).empty(); }
 
-  // What one call of the block works with. Gradients are null in forward.
+  // One call of the block works with these. Gradients are null in forward.
   struct Arrays {
     const BlockWeights& weights;
     const AdapterScratch& scratch;

@@ -51,7 +51,7 @@ class DispatchedExperts {
                 const BlockScratch& scratch, const BlockGradients& gradients, Beside beside) const;
 
  private:
-  // What an exchange works on, by value: it may be done again after the call has returned.
+  // An exchange works on this, by value: it may be done again after the call has returned.
   struct Call {
     ComputeContext own;
     BlockActivations activations;
@@ -67,8 +67,8 @@ class DispatchedExperts {
   ExpertDispatch Dispatch(const Call& call) const;
   void GatherRows(const Call& call, const void* x) const;
   void GatherWeights(const Call& call) const;
-  // Where rows are on one of their ends: T [.., C] and, unless null, their weights or the gradients
-  // of these, [..].
+  // Says where rows are on one of their ends: T [.., C] and, unless null, their weights or the
+  // gradients of these, [..].
   struct Place {
     void* rows = nullptr;
     float* weights = nullptr;

@@ -45,7 +45,7 @@ struct BlockTensors {
   int expert_up = kNoTensor;    // experts.up.weight [E F', C], or [2 E F', C]
   int expert_down = kNoTensor;  // experts.down.weight [E C, F']
   int shared_gate = kNoTensor;  // shared_gate.weight [1, C]
-  // By AdapterTarget, under the target's name: adapter.down [r, in], adapter.up [out, r].
+  // They are by AdapterTarget, under the target's name: adapter.down [r, in], adapter.up [out, r].
   std::array<AdapterTensors, kAdapterTargets> adapters;
 
   // Returns those that products multiply with; some may be kNoTensor.
