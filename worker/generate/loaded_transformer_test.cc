@@ -114,8 +114,9 @@ TEST_P(LoadedTransformerTest, TheLayoutIsThatOfTheModel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, LoadedTransformerTest,
-                         testing::Values("gpt2", "llama", "llama3", "mistral", "qwen2", "qwen2_window", "qwen3",
-                                         "mixtral", "qwen2_moe", "qwen3_moe", "olmoe"));
+                         testing::Values("gpt2", "llama", "llama3", "mistral", "qwen2",
+                                         "qwen2_window", "qwen3", "mixtral", "qwen2_moe",
+                                         "qwen3_moe", "olmoe"));
 
 // Whichever experts a router chooses, copies of a feed-forward layer compute what it does.
 TEST(UpcycledTransformerTest, GivesTheDenseModelsLogits) {

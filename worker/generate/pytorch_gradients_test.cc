@@ -82,8 +82,9 @@ TEST_P(PyTorchGradientsTest, AreThoseOfMuster) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, PyTorchGradientsTest,
-                         testing::Values("gpt2", "llama", "llama3", "mistral", "qwen2", "qwen2_window", "qwen3",
-                                         "mixtral", "qwen2_moe", "qwen3_moe", "olmoe"));
+                         testing::Values("gpt2", "llama", "llama3", "mistral", "qwen2",
+                                         "qwen2_window", "qwen3", "mixtral", "qwen2_moe",
+                                         "qwen3_moe", "olmoe"));
 
 }  // namespace
 }  // namespace muster
