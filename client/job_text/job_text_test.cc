@@ -487,8 +487,8 @@ TEST_F(CompleteAssignmentTest, FindsTheOneFieldWhosePathEndsSo) {
 
 TEST_F(CompleteAssignmentTest, NamesTheFieldsThatItMayBe) {
   EXPECT_EQ(Complete("every_steps=5"),
-            "--set: \"every_steps\" may be evaluation.every_steps or checkpoint.every_steps; name "
-            "one of them");
+            "--set: \"every_steps\" may be evaluation.every_steps or checkpoint.every_steps or "
+            "adaptive_batch.every_steps; name one of them");
   spec_.clear_model();
   EXPECT_EQ(Complete("classes=2"),
             "--set: \"classes\" may be model.logistic_regression.classes or model.mlp.classes or "

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "proto/job_service.pb.h"
 
 namespace muster {
 namespace {
@@ -51,14 +52,31 @@ float MostApart(const ExportedTensors& a, const ExportedTensors& b) {
   return most;
 }
 
+namespace {
+
+// Returns what a job's last checkpoint has of its tensors.
+absl::StatusOr<ExportedTensors> ExportAll(ProcessCluster& cluster, const std::string& job_id,
+                                          const v1::JobSpec& spec) {
+  MUSTER_ASSIGN_OR_RETURN(ExportedTensors tensors, cluster.Export(job_id));
+  if (spec.optimizer().average_decay() == 0) return tensors;
+  v1::CheckpointRequest averages;
+  averages.set_job_id(job_id);
+  averages.set_averaged(true);
+  MUSTER_ASSIGN_OR_RETURN(ExportedTensors averaged, cluster.Export(averages));
+  for (auto& [name, tensor] : averaged) tensors["average/" + name] = std::move(tensor);
+  return tensors;
+}
+
+}  // namespace
+
 absl::StatusOr<Weights> EndAndTrainUndisturbed(ProcessCluster& cluster, const std::string& job_id) {
   v1::JobStatus status;
   MUSTER_RETURN_IF_ERROR(cluster.jobs().Cancel(job_id, "the test has seen enough", status));
   MUSTER_ASSIGN_OR_RETURN(status, cluster.AwaitEnd(job_id));
   Weights weights;
   weights.clock = status.checkpoint_clock();
-  MUSTER_ASSIGN_OR_RETURN(weights.disturbed, cluster.Export(job_id));
   v1::JobSpec spec = status.spec();
+  MUSTER_ASSIGN_OR_RETURN(weights.disturbed, ExportAll(cluster, job_id, spec));
   spec.mutable_stop()->set_steps(weights.clock);
   // Neither durability nor checkpoints are a matter of the weights.
   spec.mutable_update()->set_durability(v1::UpdateSpec::CHECKPOINT);
@@ -68,7 +86,7 @@ absl::StatusOr<Weights> EndAndTrainUndisturbed(ProcessCluster& cluster, const st
   if (status.state() != v1::SUCCEEDED) {
     return absl::InternalError(absl::StrCat("the undisturbed job failed: ", status.message()));
   }
-  MUSTER_ASSIGN_OR_RETURN(weights.undisturbed, cluster.Export(undisturbed));
+  MUSTER_ASSIGN_OR_RETURN(weights.undisturbed, ExportAll(cluster, undisturbed, spec));
   return weights;
 }
 

@@ -28,6 +28,7 @@ absl::StatusOr<v1::JobStatus> AwaitCheckpointSince(ProcessCluster& cluster,
 struct Weights {
   // Of the last checkpoint.
   uint64_t clock = 0;
+  // The weights, and the averages if the job keeps some, as `average/NAME`.
   ExportedTensors disturbed;
   // Of a job like it at the same clock.
   ExportedTensors undisturbed;

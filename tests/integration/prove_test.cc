@@ -1,6 +1,7 @@
 // `muster prove`: every job in examples/ makes the step of one process, and a mistake is found.
 
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -12,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/prove/prove_job.h"
 #include "common/base/philox.h"
+#include "common/files/temp_folder.h"
 #include "common/job/job_validator.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
@@ -216,6 +218,30 @@ TEST(ProveTest, AMistakeIsFoundInTheFirstTensorThatHasIt) {
   EXPECT_EQ(wrong.steps[0].first_wrong()->tensor, "embedding.weight");
   const Proof other = prove([](v1::TransformerSpec& model) { model.set_rotary_base(100); });
   EXPECT_FALSE(other.holds());
+}
+
+// One rank's gradient of one element is wrong, as a kernel with a fault leaves it, before ranks add
+// theirs up. The run by one process adds up nothing.
+TEST(ProveTest, AWrongGradientOfOneRankIsFoundInItsTensor) {
+  v1::JobSpec spec = Transformer();
+  spec.mutable_parallelism()->clear_tensor();
+  const TempFolder orders;
+  setenv("MUSTER_DEATHS", orders.path().c_str(), /*overwrite=*/1);
+  ProofOptions options;
+  options.worker_flags = {absl::StrCat(
+      "--task-program=", std::filesystem::absolute("tests/recovery/muster-dying-task").string())};
+  const auto right = ProveJob(spec, options);
+  ASSERT_TRUE(right.ok()) << right.status();
+  EXPECT_TRUE(right->holds());
+  orders.Write("slot 1", "spoil before bucket 0");
+  const auto wrong = ProveJob(spec, options);
+  unsetenv("MUSTER_DEATHS");
+  ASSERT_TRUE(wrong.ok()) << wrong.status();
+  EXPECT_FALSE(wrong->holds());
+  ASSERT_NE(wrong->steps[0].first_wrong(), nullptr);
+  // The mean over the batch of four.
+  EXPECT_NEAR(wrong->steps[0].first_wrong()->difference, 0.25, 1e-3);
+  EXPECT_EQ(wrong->steps[0].first_wrong()->tensor, "norm.weight");
 }
 
 TEST(ProveTest, SaysInJsonWhatDiffers) {

@@ -24,7 +24,7 @@ const { sparkPath, stepsOf } = await load("job_card.js");
 const { placeOnScale } = await load("heat_map.js");
 const { hasExperts, loadRows, starvingExperts } = await load("job_experts.js");
 const { filterJobs, filterOf, NO_FILTER, parametersOf } = await load("job_filter.js");
-const { labels } = await load("job_words.js");
+const { goodputText, labels } = await load("job_words.js");
 const { worstFirst } = await load("view_cluster.js");
 const { queryOf } = await load("api.js");
 
@@ -71,6 +71,13 @@ test("an expert starves below a tenth of a mean that is of enough tokens", () =>
   assert.match(starvingExperts(onDevice), /: set moe.auxiliary_loss\.$/);
   assert.equal(starvingExperts({ spec: {} }), undefined);
   assert.deepEqual([hasExperts({ spec: {} }), hasExperts(jobWithLoads([]))], [false, true]);
+});
+
+test("how a job's time was spent is told in shares; what took none is left out", () => {
+  assert.equal(goodputText({}), undefined);
+  assert.equal(goodputText({ goodput: { redoneSteps: "0" } }), undefined);
+  assert.equal(goodputText({ goodput: { seconds: 200, productiveSeconds: 180, redoneSeconds: 10, redoneSteps: "12", waitingSeconds: 9, checkpointSeconds: 1 } }),
+    "90.0 % productive, 5.0 % redone (12 steps), 4.5 % waiting, 0.5 % checkpoints");
 });
 
 test("a time has a date unless it is of today", () => {

@@ -96,9 +96,10 @@ class PeakMemoryTest : public ::testing::Test {
   static std::string NumbersPath() { return ::testing::TempDir() + "/numbers"; }
 
   static v1::JobSpec SpecOf(const std::string& job, int steps) {
-    return ParseJobOrDie(absl::StrCat(
-        job, " optimizer { name: 'adamw' learning_rate: 1e-4 } seed: 1 stop { steps: ", steps,
-        " }"));
+    v1::JobSpec spec = ParseJobOrDie(absl::StrCat(job, " seed: 1 stop { steps: ", steps, " }"));
+    spec.mutable_optimizer()->set_name("adamw");
+    spec.mutable_optimizer()->set_learning_rate(1e-4);
+    return spec;
   }
 
   struct Peak {
@@ -265,7 +266,8 @@ TEST_F(PeakMemoryTest, IsTheSameFromRunToRun) {
 
 TEST_F(PeakMemoryTest, OfTransformersOnServers) {
   for (const std::string how :
-       {"workers: 1", "workers: 1 compute { type: BF16 recompute: SELECTIVE }", "workers: 2"}) {
+       {"workers: 1", "workers: 1 compute { type: BF16 recompute: SELECTIVE }",
+        "workers: 2 optimizer { average_decay: 0.9 state_type: BF16 }"}) {
     ExpectAsPlanned(LargeTransformer(how + kServers), kSettled);
   }
 }
@@ -358,13 +360,14 @@ TEST_F(PeakMemoryTest, OfAPipelineThatGathersItsUnits) {
       kFirst);
 }
 
-// This job has little but model states, which stages divide.
+// This job has little but model states, which stages divide; state in bf16 and averages among them.
 TEST_F(PeakMemoryTest, OfStagesOfZero) {
   for (const int stage : {1, 2, 3}) {
-    for (const std::string type : {"F32", "BF16"}) {
-      const std::string how =
-          absl::StrCat("workers: 2 compute { type: ", type,
-                       " } parallelism { zero { stage: ", stage, " } }", kAllReduce);
+    for (const std::string type :
+         {"compute { type: F32 }",
+          "compute { type: BF16 } optimizer { state_type: BF16 average_decay: 0.9 }"}) {
+      const std::string how = absl::StrCat(
+          "workers: 2 ", type, " parallelism { zero { stage: ", stage, " } }", kAllReduce);
       ExpectAsPlanned(Transformer(/*layers=*/6, /*context=*/64, /*batch=*/16, how), kFirst);
     }
   }

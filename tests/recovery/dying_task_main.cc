@@ -1,14 +1,16 @@
 // muster-dying-task: a task of muster-worker, for tests, that kills or stops itself at a named call
-// of its training. The folder that MUSTER_DEATHS names may hold a file "slot N", with
+// of its training, or spoils what it sends there. The folder that MUSTER_DEATHS names may hold a
+// file "slot N", with
 //
 //   before LABEL    the task of this slot dies before its next call of that name
 //   after LABEL     it dies once the call has succeeded here
 //
 // or the same behind "stop ": then it stands still (SIGSTOP) instead, and its daemon has to find
-// that out. LABEL is a collective call's name in the flight recorder, such as "examples and
-// overflows", or the name of an exchange with a server (NameOf below), such as "push". Of
-// collective calls that run in the background nobody sees the end. A task that dies removes the
-// file, so that its successor lives.
+// that out. Behind "spoil before " it adds 1 to the first element of what it sends by that
+// collective call, as a kernel with a fault might have left it. LABEL is a collective call's name
+// in the flight recorder, such as "examples and overflows", or the name of an exchange with a
+// server (NameOf below), such as "push". Of collective calls that run in the background nobody sees
+// the end. A task that dies removes the file, so that its successor lives.
 
 #include <signal.h>
 #include <unistd.h>
@@ -43,17 +45,27 @@ class Deaths {
   }
 
   void Check(absl::string_view when, absl::string_view label) const {
-    std::ifstream file(file_);
-    if (!file) return;
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    absl::string_view point = text;
+    const std::string order = ReadOrder();
+    absl::string_view point = order;
     const bool stops = absl::ConsumePrefix(&point, "stop ");
     if (point != absl::StrCat(when, " ", label)) return;
     unlink(file_.c_str());
     kill(getpid(), stops ? SIGSTOP : SIGKILL);
   }
 
+  // Returns whether the slot is to spoil each call of this name.
+  bool Spoils(absl::string_view label) const {
+    return ReadOrder() == absl::StrCat("spoil before ", label);
+  }
+
  private:
+  // Returns the slot's order; empty: there is none.
+  std::string ReadOrder() const {
+    std::ifstream file(file_);
+    if (!file) return "";
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
   std::string file_;
 };
 
@@ -72,6 +84,8 @@ class DyingCommunicator final : public Communicator {
   }
   std::shared_ptr<Work> Start(const CollectiveCall& call) override {
     deaths_->Check("before", call.label);
+    // Gradients of a bucket are summed in place.
+    if (deaths_->Spoils(call.label)) *static_cast<float*>(call.out) += 1;
     return inner_->Start(call);
   }
   absl::StatusOr<std::unique_ptr<CollectiveBuffer>> Allocate(size_t bytes) override {

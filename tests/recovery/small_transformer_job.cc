@@ -23,7 +23,7 @@ v1::JobSpec SmallTransformerJob(v1::UpdateSpec::Road road) {
       sequences {}
       holdout: 0.1
     }
-    optimizer { name: "adamw" learning_rate: 0.001 }
+    optimizer { name: "adamw" learning_rate: 0.001 average_decay: 0.75 state_type: BF16 }
     clipping { by_global_norm: 0.5 }
     update { deterministic: true partitions: 4 block_bytes: 4096 }
     workers: 2

@@ -73,6 +73,26 @@ std::string Replay(const v1::ReplayStatus& replay) {
   return text;
 }
 
+// Says how the time since the first step was spent, where there is any; what took none is left out.
+std::string Goodput(const v1::JobStatus& job) {
+  const v1::Goodput& spent = job.goodput();
+  if (spent.seconds() <= 0) return "";
+  const auto percent = [&](double seconds) {
+    return absl::StrFormat("%.1f%%", 100 * seconds / spent.seconds());
+  };
+  std::string text =
+      absl::StrCat(percent(spent.productive_seconds()), " of ", FormatSeconds(spent.seconds()));
+  const auto add = [&](double seconds, absl::string_view what) {
+    if (seconds > 0) absl::StrAppend(&text, ", ", percent(seconds), " ", what);
+  };
+  const uint64_t again = spent.redone_steps();
+  add(spent.redone_seconds(), absl::StrCat("redone (", again, again == 1 ? " step)" : " steps)"));
+  add(spent.waiting_seconds(), "waiting");
+  add(spent.evaluation_seconds(), "evaluations");
+  add(spent.checkpoint_seconds(), "checkpoints");
+  return text;
+}
+
 void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
   const v1::JobProgress& progress = job.progress();
   PrintField("job", absl::StrCat(job.job_id(), "  ", job.spec().name()));
@@ -109,6 +129,7 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
                                ? absl::StrCat(", ", FormatSeconds(progress.seconds_left()), " left")
                                : "";
   PrintField("time", absl::StrCat(FormatSeconds(progress.training_seconds()), " trained", left));
+  PrintField("goodput", Goodput(job));
   PrintField("checkpoint",
              job.checkpoint_uri().empty()
                  ? "none yet"

@@ -1,12 +1,25 @@
 // How lists and heads name a job: its link, its state, its labels, its last evaluation.
 import { h } from "./dom.js";
-import { formatFigure } from "./format.js";
+import { count, formatFigure, toNumber } from "./format.js";
 
 // Returns the last evaluation's {metric, value} as texts; undefined: there is none, or it has no value.
 export function lastMetric(job) {
   const last = job.evaluations?.[job.evaluations.length - 1];
   if (!last || last.value === undefined) return undefined;
   return { metric: last.metric.replace(/_/g, " "), value: formatFigure(last.value) };
+}
+
+// Says how the time since the first step was spent; undefined: there is none yet. What took none is left out.
+export function goodputText({ goodput }) {
+  if (!(goodput?.seconds > 0)) return undefined;
+  const share = (seconds, what) => seconds > 0 && `${(100 * seconds / goodput.seconds).toFixed(1)} % ${what}`;
+  return [
+    share(goodput.productiveSeconds, "productive"),
+    share(goodput.redoneSeconds, `redone (${count(toNumber(goodput.redoneSteps), "step")})`),
+    share(goodput.waitingSeconds, "waiting"),
+    share(goodput.evaluationSeconds, "evaluations"),
+    share(goodput.checkpointSeconds, "checkpoints"),
+  ].filter(Boolean).join(", ");
 }
 
 export function stateBadge(state) {

@@ -14,7 +14,7 @@ import { JobLog } from "./job_log.js";
 import { slotsTab } from "./job_slots.js";
 import { slotCurveData, slotGroups, slotSeries } from "./slot_curves.js";
 import { checkpointsTab, collectivesTab, configurationTab, tasksTab } from "./job_tables.js";
-import { labels, lastMetric, stateBadge } from "./job_words.js";
+import { goodputText, labels, lastMetric, stateBadge } from "./job_words.js";
 import { hasEnded, reasonOf, slowSlots } from "./problems.js";
 import { endOf } from "./series.js";
 
@@ -168,6 +168,7 @@ class JobView {
       ["ended", hasEnded(job) && formatTime(job.finishedUnixMs)],
       ["left", !hasEnded(job) && progress.secondsLeft && formatDuration(progress.secondsLeft)],
       ["trained", progress.trainingSeconds && formatDuration(progress.trainingSeconds)],
+      ["time", goodputText(job)],
       ["staleness", toNumber(progress.maxStaleness) > 0 && `${formatFigure(progress.meanStaleness)} (at most ${formatNumber(progress.maxStaleness)})`],
     ];
     const slow = slowSlots(job), starving = starvingExperts(job);

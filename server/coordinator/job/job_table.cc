@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
 #include "common/text/utf8.h"
+#include "server/coordinator/job/goodput.h"
 #include "server/coordinator/job/job_state_machine.h"
 #include "server/coordinator/job/request_limits.h"
 
@@ -290,6 +291,7 @@ absl::Status JobTable::Commit(Job& job, JobChange change) {
   if (change.record.state() != job.record.state()) {
     MUSTER_RETURN_IF_ERROR(CheckTransition(job.id(), job.record.state(), change.record.state()));
   }
+  AddStoppedTime(job.record, NowUnixMs(), change.record);
   const bool goes_back = change.record.generation() > job.record.generation();
   *change.record.mutable_progress() = job.progress.record();
   if (goes_back) {

@@ -19,6 +19,8 @@ void AddToSlot(const v1::ReportProgressRequest& report, v1::SlotProgress& slot) 
   slot.set_exposed_communication_seconds(slot.exposed_communication_seconds() +
                                          report.exposed_communication_seconds());
   slot.set_waiting_seconds(slot.waiting_seconds() + report.waiting_seconds());
+  slot.set_evaluation_seconds(slot.evaluation_seconds() + report.evaluation_seconds());
+  slot.set_checkpoint_seconds(slot.checkpoint_seconds() + report.checkpoint_seconds());
   slot.set_bytes_pushed(slot.bytes_pushed() + report.bytes_pushed());
   slot.set_bytes_pulled(slot.bytes_pulled() + report.bytes_pulled());
   slot.set_bytes_sent(slot.bytes_sent() + report.bytes_sent());
@@ -29,6 +31,24 @@ void AddToSlot(const v1::ReportProgressRequest& report, v1::SlotProgress& slot) 
   slot.set_process_cpu_seconds(report.process_cpu_seconds());
   slot.set_process_peak_bytes(report.process_peak_bytes());
   slot.set_process_mapped_bytes(report.process_mapped_bytes());
+}
+
+// Adds the steps of a report that were made again: those that its task says, and those up to the
+// clock `redone_until`.
+void AddRedone(const v1::ReportProgressRequest& report, uint64_t redone_until,
+               v1::SlotProgress& slot) {
+  uint64_t steps = report.redone_steps();
+  double seconds = report.redone_seconds();
+  // The report's new steps end at its clock.
+  const uint64_t start = report.clock() - std::min(report.clock(), report.steps());
+  if (start < redone_until && report.steps() > 0) {
+    const uint64_t again = std::min(report.clock(), redone_until) - start;
+    steps += again;
+    seconds += (report.training_seconds() - report.redone_seconds()) * static_cast<double>(again) /
+               static_cast<double>(report.steps());
+  }
+  slot.set_redone_steps(slot.redone_steps() + steps);
+  slot.set_redone_seconds(slot.redone_seconds() + seconds);
 }
 
 // Notes that a report was taken. Returns false if it was taken before.
@@ -75,6 +95,7 @@ bool ProgressTracker::Add(const v1::ReportProgressRequest& report, absl::Duratio
   record_.set_staleness_max(std::max<uint64_t>(record_.staleness_max(), report.staleness_max()));
   record_.set_training_seconds(slot, record_.training_seconds(slot) + report.training_seconds());
   AddToSlot(report, *record_.mutable_slots(slot));
+  AddRedone(report, record_.redone_until(), *record_.mutable_slots(slot));
   times_[slot].Add(report, now);
   if (report.has_expert_loads()) expert_loads_.Add(report.expert_loads(), now);
   slot_steps_[slot] += report.steps();
@@ -93,6 +114,7 @@ bool ProgressTracker::Add(const v1::ReportProgressRequest& report, absl::Duratio
 }
 
 void ProgressTracker::RollBack(uint64_t clock) {
+  record_.set_redone_until(std::max<uint64_t>(record_.redone_until(), furthest()));
   for (uint64_t& closed : *record_.mutable_clocks()) closed = clock;
   samples_.clear();
   for (SlotTimes& times : times_) times.Clear();

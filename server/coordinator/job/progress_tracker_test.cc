@@ -132,6 +132,26 @@ TEST(ProgressTrackerTest, RollsBackClocksButNotCosts) {
   EXPECT_EQ(tracker.step(), 4);
 }
 
+TEST(ProgressTrackerTest, KnowsWhichStepsWereMadeAgain) {
+  ProgressTracker tracker(1, kEach, kExamples, {});
+  tracker.Add(ProgressReport(0, 10, 10), absl::Seconds(0));
+  tracker.RollBack(4);
+  const double before = tracker.training_seconds();
+  // Of these eight steps the first six had been made.
+  tracker.Add(ProgressReport(0, 12, 8), absl::Seconds(1));
+  const v1::SlotProgress& slot = tracker.record().slots(0);
+  EXPECT_EQ(slot.redone_steps(), 6);
+  EXPECT_DOUBLE_EQ(slot.redone_seconds(), (tracker.training_seconds() - before) * 6 / 8);
+  const double after_roll_back = slot.redone_seconds();
+  // The task itself says so of a step that it repeats in the next round.
+  v1::ReportProgressRequest repeated = ProgressReport(0, 13, 1);
+  repeated.set_redone_steps(1);
+  repeated.set_redone_seconds(0.5);
+  tracker.Add(repeated, absl::Seconds(2));
+  EXPECT_EQ(slot.redone_steps(), 7);
+  EXPECT_DOUBLE_EQ(slot.redone_seconds(), after_roll_back + 0.5);
+}
+
 TEST(ProgressTrackerTest, SumsWhatEachSlotReports) {
   ProgressTracker tracker(2, kEach, kExamples, {});
   tracker.Add(ProgressReport(0, 4, 4), absl::Seconds(0));

@@ -61,7 +61,7 @@ absl::StatusOr<Job*> JobRequests::Find(const std::string& job_id) const {
 
 absl::StatusOr<v1::JobStatus> JobRequests::Get(const std::string& job_id) const {
   MUSTER_ASSIGN_OR_RETURN(const Job* job, Find(job_id));
-  return StatusOf(*job);
+  return StatusOf(*job, jobs_.NowUnixMs());
 }
 
 absl::StatusOr<v1::ListJobsReply> JobRequests::List(const v1::ListJobsRequest& request) const {
@@ -84,7 +84,7 @@ absl::StatusOr<v1::JobStatus> JobRequests::Cancel(const v1::CancelJobRequest& re
         " at step ", job->progress.step(), "; there is nothing left to cancel"));
   }
   MUSTER_RETURN_IF_ERROR(lifecycle_.Cancel(*job, request.reason()));
-  return StatusOf(*job);
+  return StatusOf(*job, jobs_.NowUnixMs());
 }
 
 void JobRequests::Delete(const std::string& job_id, Call<v1::DeleteJobReply> call) {
@@ -111,7 +111,7 @@ absl::StatusOr<v1::JobStatus> JobRequests::Describe(const v1::DescribeJobRequest
   JobChange change{.record = job->record};
   change.record.mutable_spec()->set_description(request.description());
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(*job, std::move(change)));
-  return StatusOf(*job);
+  return StatusOf(*job, jobs_.NowUnixMs());
 }
 
 v1::GetClusterReply JobRequests::Cluster() const {
@@ -163,7 +163,7 @@ bool JobRequests::Answer(Watcher& watcher) const {
       (!last && (IsFinal((*job)->record.state()) || clock_.Monotonic() < watcher.not_before))) {
     return false;
   }
-  watcher.call.done(StatusUpdate{StatusOf(**job), (*job)->status_version, last});
+  watcher.call.done(StatusUpdate{StatusOf(**job, jobs_.NowUnixMs()), (*job)->status_version, last});
   return true;
 }
 

@@ -20,6 +20,7 @@
 #include "server/coordinator/history/expert_sums.h"
 #include "server/coordinator/history/slot_times.h"
 #include "server/coordinator/job/find_checkpoint.h"
+#include "server/coordinator/job/goodput.h"
 #include "server/coordinator/job/job_state_machine.h"
 #include "server/coordinator/requests/hidden_environment.h"
 
@@ -193,7 +194,7 @@ std::string MessageOf(const Job& job) {
 
 }  // namespace
 
-v1::JobStatus StatusOf(const Job& job, JobView view) {
+v1::JobStatus StatusOf(const Job& job, int64_t now_unix_ms, JobView view) {
   const v1::JobRecord& record = job.record;
   v1::JobStatus status;
   status.set_job_id(record.job_id());
@@ -241,6 +242,9 @@ v1::JobStatus StatusOf(const Job& job, JobView view) {
       }
     }
     AddTimes(job, status);
+    if (record.started_unix_ms() > 0) {
+      *status.mutable_goodput() = GoodputOf(record, job.progress.record(), now_unix_ms);
+    }
     AddLoads(job, status);
     AddReplays(job, status);
   }

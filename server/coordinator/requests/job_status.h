@@ -1,6 +1,8 @@
 #ifndef MUSTER_SERVER_COORDINATOR_REQUESTS_JOB_STATUS_H_
 #define MUSTER_SERVER_COORDINATOR_REQUESTS_JOB_STATUS_H_
 
+#include <cstdint>
+
 #include "absl/time/time.h"
 #include "proto/status.pb.h"
 #include "server/coordinator/cluster/membership.h"
@@ -12,8 +14,8 @@ namespace muster {
 // Says how much of a job is shown: see ListJobsRequest.View.
 enum class JobView { kWhole, kShort };
 
-// Returns a job as its users see it.
-v1::JobStatus StatusOf(const Job& job, JobView view = JobView::kWhole);
+// Returns a job as its users see it at a time of day.
+v1::JobStatus StatusOf(const Job& job, int64_t now_unix_ms, JobView view = JobView::kWhole);
 
 // Returns all daemons, in order of id. `now` is monotonic.
 std::vector<v1::DaemonStatus> DaemonsOf(const JobTable& jobs, const Membership& members,

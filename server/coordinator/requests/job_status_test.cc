@@ -14,10 +14,11 @@ TEST(JobStatusTest, TheMessageOfAJobThatGoesOnIsOneLine) {
   record.set_state(v1::RUNNING);
   Job job(record, /*max_log_bytes=*/1000);
   job.events.emplace_back().set_text(std::string(kDied) + kPrinted);
-  EXPECT_EQ(StatusOf(job).message(), kDied);
+  EXPECT_EQ(StatusOf(job, /*now_unix_ms=*/0).message(), kDied);
   job.record.set_last_rollback(std::string(kDied) + kPrinted);
   job.events.emplace_back().set_text("placed");
-  EXPECT_EQ(StatusOf(job).message(), std::string("placed (went back before: ") + kDied + ")");
+  EXPECT_EQ(StatusOf(job, /*now_unix_ms=*/0).message(),
+            std::string("placed (went back before: ") + kDied + ")");
 }
 
 }  // namespace

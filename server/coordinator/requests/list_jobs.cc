@@ -51,8 +51,9 @@ size_t MostExamined(const v1::ListJobsRequest& request) {
 // A page as it grows.
 class Page {
  public:
-  explicit Page(const v1::ListJobsRequest& request)
+  Page(const v1::ListJobsRequest& request, int64_t now_unix_ms)
       : filter_(request),
+        now_unix_ms_(now_unix_ms),
         view_(request.view() == v1::ListJobsRequest::SHORT ? JobView::kShort : JobView::kWhole),
         most_examined_(MostExamined(request)),
         size_(request.page_size() > 0 ? std::min(request.page_size(), kMaxPageJobs)
@@ -63,7 +64,7 @@ class Page {
     bool full = ++examined_ > most_examined_;
     if (!full) {
       if (!filter_.Takes(job)) return true;
-      v1::JobStatus status = StatusOf(job, view_);
+      v1::JobStatus status = StatusOf(job, now_unix_ms_, view_);
       bytes_ += status.ByteSizeLong();
       // A job that is larger than a page has a page of its own.
       full = static_cast<uint32_t>(reply_.jobs_size()) == size_ ||
@@ -78,6 +79,7 @@ class Page {
 
  private:
   const Filter filter_;
+  const int64_t now_unix_ms_;
   const JobView view_;
   const size_t most_examined_;
   const uint32_t size_;
@@ -98,7 +100,7 @@ absl::StatusOr<v1::ListJobsReply> ListJobs(const JobTable& jobs,
                                                    "\"; send next_page_token of the page before"));
   }
   const auto& all = jobs.jobs();
-  Page page(request);
+  Page page(request, jobs.NowUnixMs());
   if (const Job* job = jobs.Find(request.job()); job != nullptr) {
     // An id means this one job, whatever others are called.
     page.Add(*job);

@@ -46,6 +46,10 @@ StepReport Combine(const StepReport& earlier, const StepReport& later) {
   sum.exposed_communication_seconds =
       earlier.exposed_communication_seconds + later.exposed_communication_seconds;
   sum.waiting_seconds = earlier.waiting_seconds + later.waiting_seconds;
+  sum.redone_seconds = earlier.redone_seconds + later.redone_seconds;
+  sum.redone_steps = earlier.redone_steps + later.redone_steps;
+  sum.evaluation_seconds = earlier.evaluation_seconds + later.evaluation_seconds;
+  sum.checkpoint_seconds = earlier.checkpoint_seconds + later.checkpoint_seconds;
   sum.tokens = earlier.tokens + later.tokens;
   sum.expert_loads = Sum(earlier.expert_loads, later.expert_loads);
   return sum;
@@ -71,6 +75,10 @@ v1::ReportProgressRequest ToRequest(uint64_t clock, const StepReport& report) {
   request.set_compute_seconds(report.compute_seconds);
   request.set_exposed_communication_seconds(report.exposed_communication_seconds);
   request.set_waiting_seconds(report.waiting_seconds);
+  request.set_redone_seconds(report.redone_seconds);
+  request.set_redone_steps(report.redone_steps);
+  request.set_evaluation_seconds(report.evaluation_seconds);
+  request.set_checkpoint_seconds(report.checkpoint_seconds);
   request.set_bytes_sent(report.bytes_sent);
   request.set_bytes_received(report.bytes_received);
   request.set_other_bytes_sent(report.other_bytes_sent);

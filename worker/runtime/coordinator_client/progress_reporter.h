@@ -46,6 +46,13 @@ struct StepReport {
   double compute_seconds = 0;
   double exposed_communication_seconds = 0;
   double waiting_seconds = 0;
+  // Of training_seconds: the steps that an earlier round had reported, and their number, which
+  // `steps` does not include.
+  double redone_seconds = 0;
+  uint64_t redone_steps = 0;
+  // Time beside these steps in which training stood still for an evaluation, or a checkpoint.
+  double evaluation_seconds = 0;
+  double checkpoint_seconds = 0;
   // Number of tokens in the examples; 0: they are not text.
   uint64_t tokens = 0;
   // Values of one step for the job's history; absent where another task reports them, or the job
@@ -106,7 +113,8 @@ class ProgressReporter {
   // Ends without reporting what is left.
   ~ProgressReporter();
 
-  // Adds one step (or none, to report a task's first clock). Cheap; does not wait for the network.
+  // Adds one step (or none, to report a task's first clock, or time beside steps). Cheap; does not
+  // wait for the network.
   void Add(const StepReport& step);
 
   // Returns Aborted or NotFound once the coordinator has answered so: the task must end.

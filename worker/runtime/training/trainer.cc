@@ -152,7 +152,7 @@ absl::StatusOr<Trainer::Next> Trainer::Synchronize(uint64_t clock) {
   const bool keeps = job_.total_steps > 0 && !(options_.checkpoint_clock >= clock);
   const auto keep = [&](SeriesPosition position) {
     const TraceScope trace(ActionKind::kCheckpoint);
-    return keeps ? FromCheckpoints(checkpoints_.Take(clock, position)) : absl::OkStatus();
+    return keeps ? Keep(clock, position) : absl::OkStatus();
   };
   // The last checkpoint is committed before the last evaluation, so that the weights survive if the
   // evaluation fails.
@@ -176,6 +176,17 @@ absl::StatusOr<Trainer::Next> Trainer::Synchronize(uint64_t clock) {
   return next;
 }
 
+absl::Status Trainer::Keep(uint64_t clock, SeriesPosition position) {
+  const absl::Duration started = clock_.Monotonic();
+  MUSTER_RETURN_IF_ERROR(FromCheckpoints(checkpoints_.Take(clock, position)));
+  reporter_.Add({.clock = clock, .checkpoint_seconds = SecondsSince(started)});
+  return absl::OkStatus();
+}
+
+double Trainer::SecondsSince(absl::Duration started) const {
+  return absl::ToDoubleSeconds(clock_.Monotonic() - started);
+}
+
 absl::Status Trainer::FromCheckpoints(absl::Status status) {
   if (!checkpoints_.coordinator_status().ok()) {
     FromCoordinator(checkpoints_.coordinator_status()).IgnoreError();
@@ -185,6 +196,7 @@ absl::Status Trainer::FromCheckpoints(absl::Status status) {
 
 absl::StatusOr<v1::ReportEvaluationReply> Trainer::Evaluate(uint64_t clock) {
   const TraceScope trace(ActionKind::kEvaluation);
+  const absl::Duration started = clock_.Monotonic();
   MUSTER_RETURN_IF_ERROR(engine_.BeginEvaluation(clock));
   v1::ReportEvaluationRequest request;
   MUSTER_RETURN_IF_ERROR(evaluator_->Evaluate(clock, engine_, request));
@@ -195,6 +207,7 @@ absl::StatusOr<v1::ReportEvaluationReply> Trainer::Evaluate(uint64_t clock) {
   absl::StatusOr<v1::ReportEvaluationReply> reply =
       coordinator_.ReportEvaluation(std::move(request));
   MUSTER_RETURN_IF_ERROR(FromCoordinator(reply.status()));
+  reporter_.Add({.clock = clock, .evaluation_seconds = SecondsSince(started)});
   if (options_.rank == 0) {
     const v1::EvaluationResult& result = reply->result();
     const std::string value =
@@ -226,7 +239,11 @@ absl::Status Trainer::TrainStep(uint64_t clock, MicroBatchReader& reader) {
     const int64_t labels = job_.dataset->info().labels_per_example;
     if (labels > 1) step.tokens = sums.examples * static_cast<uint64_t>(labels);
   }
-  step.training_seconds = absl::ToDoubleSeconds(clock_.Monotonic() - started);
+  step.training_seconds = SecondsSince(started);
+  if (repeats) {
+    step.redone_steps = 1;
+    step.redone_seconds = step.training_seconds;
+  }
   step.waiting_seconds = absl::ToDoubleSeconds(reader.waited() - waited);
   if (options_.rank == 0 && !repeats) DescribeStep(clock, sums, step);
   if (reports_loads_ && !repeats) step.expert_loads = std::move(sums.expert_loads);

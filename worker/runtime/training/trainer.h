@@ -103,6 +103,9 @@ class Trainer {
   // Keeps the coordinator's part of `status`, and returns `status`.
   absl::Status FromCheckpoints(absl::Status status);
   absl::StatusOr<v1::ReportEvaluationReply> Evaluate(uint64_t clock);
+  // Takes the checkpoint of this clock.
+  absl::Status Keep(uint64_t clock, SeriesPosition position);
+  double SecondsSince(absl::Duration started) const;
   absl::Status TrainStep(uint64_t clock, MicroBatchReader& reader);
   // Fills in what the rank that speaks for all tells of the step that was taken at `clock`.
   void DescribeStep(uint64_t clock, const StepSums& sums, StepReport& step) const;

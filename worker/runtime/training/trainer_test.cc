@@ -120,6 +120,7 @@ TEST_F(TrainerTest, PerceptronLearnsClusters) {
 TEST_F(TrainerTest, ReportsAddUpToTheWholeRun) {
   ASSERT_EQ(Run(MlpSpec()), absl::OkStatus());
   uint64_t steps = 0, examples = 0, clock = 0;
+  double evaluating = 0, keeping = 0;
   std::map<std::string, uint64_t> values;
   for (const auto& report : coordinator_.progress()) {
     for (const v1::ReportedSeries& series : report.series()) {
@@ -127,6 +128,9 @@ TEST_F(TrainerTest, ReportsAddUpToTheWholeRun) {
     }
     steps += report.steps();
     examples += report.examples();
+    evaluating += report.evaluation_seconds();
+    keeping += report.checkpoint_seconds();
+    EXPECT_EQ(report.redone_steps(), 0);
     // The last one may tell the loss alone.
     EXPECT_GE(report.clock(), clock);
     clock = report.clock();
@@ -138,6 +142,8 @@ TEST_F(TrainerTest, ReportsAddUpToTheWholeRun) {
   EXPECT_EQ(steps, 40);
   EXPECT_EQ(examples, 40 * 32);
   EXPECT_EQ(clock, 40);
+  EXPECT_GT(evaluating, 0);
+  EXPECT_GT(keeping, 0);
   EXPECT_THAT(values, ElementsAre(Pair("train/learning_rate", 40), Pair("train/loss", 40)));
 }
 
@@ -145,9 +151,12 @@ TEST_F(TrainerTest, ReportsAddUpToTheWholeRun) {
 TEST_F(TrainerTest, AStepThatIsRepeatedForOthersIsReportedOnce) {
   options_.reported_clock = 6;
   ASSERT_EQ(Run(MlpSpec(), /*start=*/5), absl::OkStatus());
-  uint64_t steps = 0, examples = 0, values = 0;
+  uint64_t steps = 0, examples = 0, values = 0, again = 0;
+  double seconds_again = 0;
   for (const v1::ReportProgressRequest& report : coordinator_.progress()) {
     steps += report.steps();
+    again += report.redone_steps();
+    seconds_again += report.redone_seconds();
     examples += report.examples();
     for (const v1::ReportedSeries& series : report.series()) {
       if (series.name() != "train/loss") continue;
@@ -158,6 +167,8 @@ TEST_F(TrainerTest, AStepThatIsRepeatedForOthersIsReportedOnce) {
     }
   }
   EXPECT_EQ(steps, 34);
+  EXPECT_EQ(again, 1);
+  EXPECT_GT(seconds_again, 0);
   EXPECT_EQ(examples, 34 * 32);
   EXPECT_EQ(values, 34);
 }
