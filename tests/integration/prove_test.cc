@@ -239,9 +239,9 @@ TEST(ProveTest, AWrongGradientOfOneRankIsFoundInItsTensor) {
   ASSERT_TRUE(wrong.ok()) << wrong.status();
   EXPECT_FALSE(wrong->holds());
   ASSERT_NE(wrong->steps[0].first_wrong(), nullptr);
-  // The mean over the batch of four.
-  EXPECT_NEAR(wrong->steps[0].first_wrong()->difference, 0.25, 1e-3);
-  EXPECT_EQ(wrong->steps[0].first_wrong()->tensor, "norm.weight");
+  // The mean over 64 tokens.
+  EXPECT_NEAR(wrong->steps[0].first_wrong()->difference, 1.0 / 64, 1e-5);
+  EXPECT_EQ(wrong->steps[0].first_wrong()->tensor, "embedding.weight");
 }
 
 TEST(ProveTest, SaysInJsonWhatDiffers) {
