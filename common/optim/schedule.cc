@@ -47,19 +47,23 @@ absl::Status ValidateScaling(const v1::ScheduleSpec& spec) {
 // Lists what a schedule's specification may have, by its name.
 struct ScheduleKind {
   absl::string_view name;
-  bool period = false;
-  bool final_fraction = false;
+  // By `period`: reductions by `factor`, or restarts of a cosine.
+  bool steps = false;
+  bool restarts = false;
+  // To `final_fraction` at `total_steps`.
+  bool falls = false;
   bool decay = false;
   bool points = false;
 };
 
 constexpr ScheduleKind kSchedules[] = {
     {.name = "constant"},
-    {.name = "step", .period = true},
-    {.name = "linear", .final_fraction = true},
-    {.name = "cosine", .final_fraction = true},
+    {.name = "step", .steps = true},
+    {.name = "linear", .falls = true},
+    {.name = "cosine", .falls = true},
+    {.name = "cosine_restarts", .restarts = true},
     {.name = "inverse_square_root"},
-    {.name = "warmup_stable_decay", .final_fraction = true, .decay = true},
+    {.name = "warmup_stable_decay", .falls = true, .decay = true},
     {.name = "piecewise_constant", .points = true},
     {.name = "piecewise_linear", .points = true},
 };
@@ -73,16 +77,20 @@ const ScheduleKind* FindSchedule(absl::string_view name) {
 }
 
 absl::Status CheckUsedFields(const v1::ScheduleSpec& spec, const ScheduleKind& kind) {
-  if (!kind.period) {
-    if (spec.period() != 0) return NotUsed(spec, "period", spec.period(), "step");
-    if (spec.factor() != 0) return NotUsed(spec, "factor", spec.factor(), "step");
+  if (!kind.steps && !kind.restarts && spec.period() != 0) {
+    return NotUsed(spec, "period", spec.period(), "step or cosine_restarts");
   }
-  if (!kind.final_fraction) {
-    const absl::string_view users = "linear, cosine or warmup_stable_decay";
-    if (spec.final_fraction() != 0) {
-      return NotUsed(spec, "final_fraction", spec.final_fraction(), users);
-    }
-    if (spec.total_steps() != 0) return NotUsed(spec, "total_steps", spec.total_steps(), users);
+  if (!kind.steps && spec.factor() != 0) return NotUsed(spec, "factor", spec.factor(), "step");
+  if (!kind.restarts && spec.period_growth() != 0) {
+    return NotUsed(spec, "period_growth", spec.period_growth(), "cosine_restarts");
+  }
+  if (!kind.falls && !kind.restarts && spec.final_fraction() != 0) {
+    return NotUsed(spec, "final_fraction", spec.final_fraction(),
+                   "linear, cosine, cosine_restarts or warmup_stable_decay");
+  }
+  if (!kind.falls && spec.total_steps() != 0) {
+    return NotUsed(spec, "total_steps", spec.total_steps(),
+                   "linear, cosine or warmup_stable_decay");
   }
   if (!kind.decay) {
     const absl::string_view users = "warmup_stable_decay";
@@ -116,6 +124,24 @@ absl::Status ValidateDecay(const v1::ScheduleSpec& spec) {
         absl::StrCat("schedule.decay_steps is ", spec.decay_steps(), ": after warmup_steps, ",
                      spec.warmup_steps(), ", total_steps, ", total, ", leaves ",
                      total - spec.warmup_steps(), " steps; it must be at most so many"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidatePlateau(const v1::PlateauSpec& spec) {
+  if (spec.factor() != 0 && !(spec.factor() > 0 && spec.factor() < 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule.plateau.factor is ", spec.factor(),
+                     ": it must be a number between 0 and 1, or 0 for 0.1"));
+  }
+  if (!(spec.threshold() >= 0 && spec.threshold() < 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule.plateau.threshold is ", spec.threshold(),
+                     ": it must be a number in [0, 1), of which 0 stands for 0.0001"));
+  }
+  if (!(spec.min_factor() >= 0 && spec.min_factor() <= 1)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schedule.plateau.min_factor is ", spec.min_factor(), ": it must be a number in [0, 1]"));
   }
   return absl::OkStatus();
 }
@@ -170,6 +196,27 @@ double DecayFraction(const v1::ScheduleSpec& spec, uint64_t clock, uint64_t tota
   return final_fraction + (1 - final_fraction) * LeftOfDecay(shape, Progress(clock, begin, total));
 }
 
+// The fraction of the rate `steps` steps after the warm-up.
+double RestartFraction(const v1::ScheduleSpec& spec, uint64_t steps) {
+  const double growth = spec.period_growth() == 0 ? 1 : spec.period_growth();
+  uint64_t period = spec.period();
+  if (growth == 1) {
+    steps %= period;
+  } else {
+    // Rounded from the exact length, so that errors do not add up.
+    for (double exact = period; steps >= period;) {
+      steps -= period;
+      exact *= growth;
+      // No job gets to the end of a period that 64 bits do not hold.
+      if (exact > 1e18) break;
+      period = static_cast<uint64_t>(std::llround(exact));
+    }
+  }
+  const double final_fraction = spec.final_fraction();
+  const double left = LeftOfDecay("cosine", Progress(steps, 0, period));
+  return final_fraction + (1 - final_fraction) * left;
+}
+
 double PointFraction(const v1::ScheduleSpec& spec, uint64_t clock) {
   uint64_t step = spec.warmup_steps();
   double factor = 1;
@@ -196,48 +243,64 @@ absl::Status ValidateSchedule(const v1::ScheduleSpec& spec) {
                      absl::StrJoin(names, ", "), DidYouMean(spec.name(), names)));
   }
   MUSTER_RETURN_IF_ERROR(CheckUsedFields(spec, *kind));
-  if (kind->period && spec.period() == 0) {
+  if (kind->steps && spec.period() == 0) {
     return absl::InvalidArgumentError(
         "schedule.period is 0: schedule step needs the number of steps between reductions");
   }
-  if (kind->period && !(spec.factor() > 0 && spec.factor() <= 1)) {
+  if (kind->restarts && spec.period() == 0) {
+    return absl::InvalidArgumentError(
+        "schedule.period is 0: schedule cosine_restarts needs the number of steps until the first "
+        "restart");
+  }
+  if (kind->restarts && spec.period_growth() != 0 &&
+      !(spec.period_growth() >= 1 && std::isfinite(spec.period_growth()))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schedule.period_growth is ", spec.period_growth(), ": it must be a number of at least 1"));
+  }
+  if (kind->steps && !(spec.factor() > 0 && spec.factor() <= 1)) {
     return absl::InvalidArgumentError(absl::StrCat("schedule.factor is ", spec.factor(),
                                                    ": schedule step needs a number in (0, 1]"));
   }
-  if (kind->final_fraction && !(spec.final_fraction() >= 0 && spec.final_fraction() <= 1)) {
+  if ((kind->falls || kind->restarts) &&
+      !(spec.final_fraction() >= 0 && spec.final_fraction() <= 1)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "schedule.final_fraction is ", spec.final_fraction(), ": it must be a number in [0, 1]"));
   }
-  if (kind->final_fraction && spec.total_steps() != 0 &&
-      spec.total_steps() <= spec.warmup_steps()) {
+  if (kind->falls && spec.total_steps() != 0 && spec.total_steps() <= spec.warmup_steps()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "schedule.total_steps is ", spec.total_steps(), ": it must be above warmup_steps, ",
         spec.warmup_steps(), ", or 0 for the job's last step"));
   }
   if (kind->decay) MUSTER_RETURN_IF_ERROR(ValidateDecay(spec));
   if (kind->points) MUSTER_RETURN_IF_ERROR(ValidatePoints(spec));
+  if (spec.has_plateau()) MUSTER_RETURN_IF_ERROR(ValidatePlateau(spec.plateau()));
   return ValidateScaling(spec);
 }
 
-float LearningRate(const v1::ScheduleSpec& spec, float base, uint64_t clock, uint64_t total_steps) {
+float LearningRate(const v1::ScheduleSpec& spec, float base, uint64_t clock, uint64_t total_steps,
+                   double rate_factor) {
   const uint64_t warmup = spec.warmup_steps();
   const double step = static_cast<double>(clock) + 1;
-  if (clock < warmup) return static_cast<float>(base * (step / static_cast<double>(warmup)));
+  if (clock < warmup) {
+    return static_cast<float>(base * (step / static_cast<double>(warmup)) * rate_factor);
+  }
 
   const ScheduleKind* const kind = FindSchedule(spec.name());
   const uint64_t total = spec.total_steps() != 0 ? spec.total_steps() : total_steps;
   double fraction = 1;
-  if (kind->period) {
+  if (kind->steps) {
     fraction = std::pow(static_cast<double>(spec.factor()),
                         static_cast<double>((clock - warmup) / spec.period()));
-  } else if (kind->final_fraction) {
+  } else if (kind->falls) {
     fraction = DecayFraction(spec, clock, total);
+  } else if (kind->restarts) {
+    fraction = RestartFraction(spec, clock - warmup);
   } else if (kind->points) {
     fraction = PointFraction(spec, clock);
   } else if (spec.name() == "inverse_square_root") {
     fraction = std::sqrt(static_cast<double>(std::max<uint64_t>(warmup, 1)) / step);
   }
-  return static_cast<float>(base * fraction);
+  return static_cast<float>(base * fraction * rate_factor);
 }
 
 float ScaledLearningRate(const v1::ScheduleSpec& spec, float rate, uint32_t batch_size) {

@@ -19,6 +19,9 @@ class ScheduleSpec;
 //   linear                base · (1 - (1 - f) p)
 //   cosine                base · (f + (1 - f) (1 + cos(πp)) / 2)
 //                         Loshchilov, Hutter 2017, eq. 5, one period
+//   cosine_restarts       base · (f + (1 - f) (1 + cos(π t / T_i)) / 2), t steps after the last
+//                         restart; T_0 = period, T_i = period · period_growth^i, rounded
+//                         Loshchilov, Hutter 2017 (SGDR), eq. 5
 //   inverse_square_root   base · √(max(W, 1) / (clock + 1))
 //                         Vaswani et al. 2017, eq. 3, peak `base`
 //   warmup_stable_decay   base until clock B, then base · (f + (1 - f) left(q)); left(q) is by
@@ -37,10 +40,12 @@ class ScheduleSpec;
 // schedule does not use a field; the message names the field, the value and what would be right.
 absl::Status ValidateSchedule(const v1::ScheduleSpec& spec);
 
-// Returns the learning rate of the step at `clock` (from 0) of a job of `total_steps`. Does not
-// scale by the batch: whoever makes a job's tables passes ScaledLearningRate as `base`, so servers
-// and replicas need not know the batch. REQUIRES: a valid specification.
-float LearningRate(const v1::ScheduleSpec& spec, float base, uint64_t clock, uint64_t total_steps);
+// Returns the learning rate of the step at `clock` (from 0) of a job of `total_steps`, times what
+// was decided for that clock while the job ran (Adjustment.rate_factor). Does not scale by the
+// batch: whoever makes a job's tables passes ScaledLearningRate as `base`, so servers and replicas
+// need not know the batch. REQUIRES: a valid specification.
+float LearningRate(const v1::ScheduleSpec& spec, float base, uint64_t clock, uint64_t total_steps,
+                   double rate_factor = 1);
 
 // Returns the rate for steps of `batch_size` examples when `rate` was chosen for base_batch_size.
 // With k = batch_size / base_batch_size:

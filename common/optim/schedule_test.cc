@@ -153,9 +153,64 @@ INSTANTIATE_TEST_SUITE_P(
         BadSchedule{"name: 'piecewise_constant' points { factor: -1 }",
                     {"points[0].factor is -1", "at least 0"}},
         BadSchedule{"name: 'piecewise_constant' points { factor: inf }", {"factor is inf"}},
+        BadSchedule{"name: 'cosine_restarts'", {"period is 0", "until the first restart"}},
+        BadSchedule{"name: 'cosine_restarts' period: 3 period_growth: 0.5",
+                    {"period_growth is 0.5", "at least 1"}},
+        BadSchedule{"name: 'cosine_restarts' period: 3 final_fraction: 2", {"final_fraction is 2"}},
+        BadSchedule{"name: 'cosine_restarts' period: 3 total_steps: 2", {"total_steps is 2"}},
+        BadSchedule{"name: 'cosine' period_growth: 2",
+                    {"period_growth is 2", "take cosine_restarts"}},
+        BadSchedule{"plateau { factor: 1 }", {"plateau.factor is 1", "between 0 and 1"}},
+        BadSchedule{"plateau { threshold: 1 }", {"plateau.threshold is 1", "[0, 1)"}},
+        BadSchedule{"plateau { min_factor: -1 }", {"plateau.min_factor is -1"}},
         BadSchedule{"scaling: 'cubic'", {"scaling is \"cubic\"", "square_root"}},
         BadSchedule{"scaling: 'linear'", {"base_batch_size is 0", "linear"}},
         BadSchedule{"base_batch_size: 64", {"base_batch_size is 64", "scaling is none"}}));
+
+// By PyTorch 1.13: what torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=5,
+// T_mult=2, eta_min=0.1) makes of a rate of 1.
+TEST(LearningRateTest, RestartsAsPyTorchDoes) {
+  const std::vector<float> expected = {1,         0.9140576, 0.6890576, 0.4109424, 0.1859424,
+                                       1,         0.9779754, 0.9140576, 0.8145034, 0.6890576,
+                                       0.5500000, 0.4109424, 0.2854966, 0.1859424, 0.1220246,
+                                       1,         0.9944598, 0.9779754, 0.9509529, 0.9140576};
+  for (const uint64_t warmup : {0, 3}) {
+    v1::ScheduleSpec spec =
+        Parse("name: 'cosine_restarts' period: 5 period_growth: 2 final_fraction: 0.1");
+    spec.set_warmup_steps(warmup);
+    ASSERT_EQ(ValidateSchedule(spec), absl::OkStatus());
+    for (size_t step = 0; step < expected.size(); ++step) {
+      EXPECT_NEAR(LearningRate(spec, 1, warmup + step, 1000), expected[step], 1e-6) << step;
+    }
+    for (uint64_t step = 0; step < warmup; ++step) {
+      EXPECT_FLOAT_EQ(LearningRate(spec, 1, step, 1000), (step + 1) / 3.0f);
+    }
+  }
+}
+
+TEST(LearningRateTest, RestartsAfterPeriodsThatNeedNotGrow) {
+  const v1::ScheduleSpec spec = Parse("name: 'cosine_restarts' period: 10");
+  for (uint64_t step = 0; step < 10; ++step) {
+    EXPECT_EQ(LearningRate(spec, 1, 70 + step, 1000), LearningRate(spec, 1, step, 1000));
+  }
+  // Periods of 4, 6 and 9 steps.
+  const v1::ScheduleSpec growing = Parse("name: 'cosine_restarts' period: 4 period_growth: 1.5");
+  std::vector<uint64_t> restarts;
+  for (uint64_t step = 0; step < 20; ++step) {
+    if (LearningRate(growing, 1, step, 1000) == 1) restarts.push_back(step);
+  }
+  EXPECT_EQ(restarts, (std::vector<uint64_t>{0, 4, 10, 19}));
+  EXPECT_GE(LearningRate(growing, 1, uint64_t{1} << 62, 1000), 0);
+}
+
+TEST(LearningRateTest, WhatWasDecidedMultipliesTheSchedule) {
+  const v1::ScheduleSpec spec = Parse("name: 'linear' warmup_steps: 4");
+  for (const uint64_t clock : {1, 3, 4, 9}) {
+    const float scheduled = LearningRate(spec, 0.5, clock, 12);
+    EXPECT_EQ(LearningRate(spec, 0.5, clock, 12, 1), scheduled);
+    EXPECT_EQ(LearningRate(spec, 0.5, clock, 12, 0.25), scheduled / 4);
+  }
+}
 
 TEST(ScaledLearningRateTest, FollowsTheBatch) {
   const auto scaled = [](const std::string& text, uint32_t batch_size) {
