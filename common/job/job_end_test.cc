@@ -34,6 +34,15 @@ TEST(JobEndTest, WhatCannotEndOrBeEvaluatedIsRefusedByName) {
       BadJob{"PatienceWithoutEvaluations",
              [](v1::JobSpec& s) { s.mutable_stop()->set_patience(2); },
              AllOf(HasSubstr("stop.patience is 2"), HasSubstr("evaluation.every_steps is 0"))},
+      BadJob{"PlateauWithoutEvaluations",
+             [](v1::JobSpec& s) { s.mutable_schedule()->mutable_plateau(); },
+             AllOf(HasSubstr("schedule.plateau is set"), HasSubstr("evaluation.every_steps is 0"))},
+      BadJob{"PlateauBeyondWhatIsKept",
+             [](v1::JobSpec& s) {
+               s.mutable_evaluation()->set_every_steps(1);
+               s.mutable_schedule()->mutable_plateau()->set_patience(1000);
+             },
+             HasSubstr("schedule.plateau.patience is 1000")},
       BadJob{"PatienceBeyondWhatIsKept",
              [](v1::JobSpec& s) {
                s.mutable_evaluation()->set_every_steps(1);

@@ -359,6 +359,19 @@ absl::Status ValidateEarlyStop(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
+absl::Status ValidatePlateauIsEvaluated(const v1::JobSpec& spec) {
+  if (!spec.schedule().has_plateau()) return absl::OkStatus();
+  if (spec.evaluation().every_steps() == 0) {
+    return Invalid("schedule.plateau", "set",
+                   "but evaluation.every_steps is 0, so nothing tells that the job has stopped "
+                   "getting better; set it");
+  }
+  const uint32_t patience = spec.schedule().plateau().patience();
+  if (patience <= kMostPatience) return absl::OkStatus();
+  return Invalid("schedule.plateau.patience", patience,
+                 absl::StrCat("it counts evaluations, and may be at most ", kMostPatience));
+}
+
 absl::Status ValidateStop(const v1::JobSpec& spec) {
   const v1::StopSpec& stop = spec.stop();
   if (!(stop.epochs() >= 0) || std::isinf(stop.epochs())) {
@@ -421,6 +434,7 @@ absl::Status ValidateJob(const v1::JobSpec& given) {
     MUSTER_RETURN_IF_ERROR(CreateOptimizer(spec.optimizer(), granularity).status());
   }
   MUSTER_RETURN_IF_ERROR(ValidateSchedule(spec.schedule()));
+  MUSTER_RETURN_IF_ERROR(ValidatePlateauIsEvaluated(spec));
   // The policy comes first, since clipping depends on it.
   MUSTER_RETURN_IF_ERROR(ValidateUpdate(spec));
   MUSTER_RETURN_IF_ERROR(ValidateExpertUpdates(spec));

@@ -30,6 +30,7 @@ class ForwardingStrategy : public Strategy {
   explicit ForwardingStrategy(Strategy& inner) : inner_(inner) {}
 
   absl::StatusOr<uint64_t> Start() override { return inner_.Start(); }
+  void SetRateFactor(double factor) override { inner_.SetRateFactor(factor); }
   absl::Status BeginStep(uint64_t clock) override {
     return Call(Hook::kBeginStep, [&] { return inner_.BeginStep(clock); });
   }

@@ -184,6 +184,7 @@ class ServedStrategy final : public Strategy {
   }
 
   absl::StatusOr<uint64_t> Start() override { return 0; }
+  void SetRateFactor(double factor) override {}
   absl::Status BeginStep(uint64_t clock) override {
     clock_ = clock;
     MUSTER_ASSIGN_OR_RETURN(const std::vector<float> weights, server_.Pull(slot_, clock));

@@ -76,7 +76,7 @@ absl::Status LocalStrategy::EndStep() {
   }
   const GradientSums sums = {examples_, slices_, rows_};
   MUSTER_ASSIGN_OR_RETURN(const NormClipping clipping, state_->Clipping(sums));
-  state_->Apply(sums, clipping.scale);
+  state_->Apply(sums, clipping.scale, rate_factor_);
   return absl::OkStatus();
 }
 

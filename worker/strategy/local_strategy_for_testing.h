@@ -31,6 +31,7 @@ class LocalStrategy final : public Strategy {
       const v1::TablesSchema& schema, LossScaling loss_scaling = LossScaling());
 
   absl::StatusOr<uint64_t> Start() override { return state_->clock(); }
+  void SetRateFactor(double factor) override { rate_factor_ = factor; }
   // FailedPrecondition: the clock is not the next one.
   absl::Status BeginStep(uint64_t clock) override;
   absl::Status Acquire(int unit, Direction direction) override;
@@ -69,6 +70,7 @@ class LocalStrategy final : public Strategy {
   // Of the step, those that BeforeBackward has seen.
   int micro_batches_ = 0;
   uint64_t examples_ = 0;
+  double rate_factor_ = 1;
 };
 
 }  // namespace muster

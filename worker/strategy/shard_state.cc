@@ -391,7 +391,7 @@ absl::StatusOr<NormClipping> ShardState::Clipping(const GradientSums& sums) cons
   return clipping;
 }
 
-void ShardState::Apply(const GradientSums& sums, double scale) {
+void ShardState::Apply(const GradientSums& sums, double scale, double rate_factor) {
   const TraceScope trace(ActionKind::kOptimizer);
   if (sums.examples == 0) {
     ++clock_;
@@ -399,7 +399,7 @@ void ShardState::Apply(const GradientSums& sums, double scale) {
   }
   OptimizerStep step;
   step.learning_rate = LearningRate(schema_->schedule(), schema_->optimizer().learning_rate(),
-                                    clock_, schema_->total_steps());
+                                    clock_, schema_->total_steps(), rate_factor);
   step.step = clock_ + 1;
   step.gradient_scale = static_cast<float>(MeanScale(scale, sums.examples));
   if (schema_->clipping().by_value() > 0) step.clip_value = schema_->clipping().by_value();

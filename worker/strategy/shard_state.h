@@ -156,9 +156,10 @@ class ShardState {
   // OutOfRange: the norm is not finite.
   absl::StatusOr<NormClipping> Clipping(const GradientSums& sums) const;
 
-  // Takes one step with the mean gradient times `scale`, limited by value. Sums over no examples
-  // move nothing; only the clock goes on. REQUIRES: one RowSum per sparse table.
-  void Apply(const GradientSums& sums, double scale);
+  // Takes one step with the mean gradient times `scale`, limited by value, at the scheduled rate
+  // times `rate_factor`. Sums over no examples move nothing; only the clock goes on. REQUIRES: one
+  // RowSum per sparse table.
+  void Apply(const GradientSums& sums, double scale, double rate_factor = 1);
 
   // Goes back to initial values and clock 0.
   void Reset();

@@ -75,6 +75,10 @@ class TrainingState {
   // partition. Called once, before everything else.
   virtual absl::StatusOr<uint64_t> Start() = 0;
 
+  // Sets what the scheduled learning rate is multiplied by in the steps that begin from now on
+  // (Adjustment.rate_factor); 1 until it is called. All slots set the same at a clock.
+  virtual void SetRateFactor(double factor) = 0;
+
   // Takes the consistent cut at `clock`, which this slot has closed: waits for all slots, and for
   // the files. Called after EndStep of clock - 1, and before the gradients of a step at `clock`;
   // once more, after EndCut, where it could not be written. Replicas agree on whether it was.

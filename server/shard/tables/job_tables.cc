@@ -210,11 +210,11 @@ uint64_t JobTables::cache_bytes() const {
 
 bool JobTables::own_steps() const { return request_->schema().own_steps(); }
 
-OptimizerStep JobTables::StepAt(uint64_t clock, double scale) const {
+OptimizerStep JobTables::StepAt(uint64_t clock, double scale, double rate_factor) const {
   const v1::TablesSchema& schema = request_->schema();
   OptimizerStep step;
   step.learning_rate = LearningRate(schema.schedule(), schema.optimizer().learning_rate(), clock,
-                                    schema.total_steps());
+                                    schema.total_steps(), rate_factor);
   if (!policy_.synchronous()) step.learning_rate /= static_cast<float>(slots());
   step.step = clock + 1;
   step.gradient_scale = static_cast<float>(scale);

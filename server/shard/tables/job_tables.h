@@ -97,10 +97,11 @@ class JobTables {
   // Returns whether the update of a clock waits for the scale of global-norm clipping.
   bool clips_by_norm() const { return clips_by_norm_; }
 
-  // Returns the optimizer step of a clock for gradients to be multiplied by `scale`; its count of
-  // steps is the clock's. Under SSP and ASP the rate is divided by the number of slots, so that one
-  // push of each slot moves as far as one synchronous step.
-  OptimizerStep StepAt(uint64_t clock, double scale) const;
+  // Returns the optimizer step of a clock for gradients to be multiplied by `scale`, at the
+  // scheduled rate times `rate_factor`; its count of steps is the clock's. Under SSP and ASP the
+  // rate is divided by the number of slots, so that one push of each slot moves as far as one
+  // synchronous step.
+  OptimizerStep StepAt(uint64_t clock, double scale, double rate_factor = 1) const;
 
   // Bytes that the dense blocks of a partition take: weights, optimizer state and, under BSP, sums.
   uint64_t PredictedDenseBytes(uint32_t partition) const;

@@ -91,6 +91,7 @@ TEST(JobTablesTest, OneRuleForTheRate) {
   EXPECT_EQ(synchronous.clip_value, 0.5f);
   request.mutable_update()->set_staleness_bound(2);
   EXPECT_EQ((*JobTables::Create(request))->StepAt(9, 0.25).learning_rate, 0.25f);
+  EXPECT_EQ((*JobTables::Create(request))->StepAt(9, 0.25, 0.5).learning_rate, 0.125f);
 }
 
 TEST(JobTablesTest, PredictsTheDenseBytes) {

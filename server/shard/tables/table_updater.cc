@@ -9,6 +9,7 @@
 #include "common/trace/trace_scope.h"
 #include "proto/parameter_service.pb.h"
 #include "server/shard/calls/typed_payload.h"
+#include "server/shard/tables/rate_factor.h"
 
 namespace muster {
 namespace {
@@ -40,7 +41,8 @@ void TableUpdater::PushDense(const AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
   const v1::DensePush& push = request.dense_push();
   DenseTable& dense = tables_.dense;
-  const OptimizerStep step = job_.StepAt(request.clock(), MeanScale(1, push.examples()));
+  const OptimizerStep step =
+      job_.StepAt(request.clock(), MeanScale(1, push.examples()), RateFactorOf(request));
   const bool synchronous = job_.policy().synchronous();
   if (!synchronous && (push.examples() == 0 || push.absent())) return;
   const DType type = *WireDType(push.type());  // Admission has looked at it.
@@ -90,7 +92,8 @@ absl::Status TableUpdater::PushSparse(const AdmittedCall& call, uint64_t complet
   sum.Finish();
   TieredTable& rows = tables_.sparse[table];
   MUSTER_ASSIGN_OR_RETURN(const TieredTable::Fetched fetched, rows.Fetch(sum.keys()));
-  OptimizerStep step = job_.StepAt(request.clock(), MeanScale(1, push.examples()));
+  OptimizerStep step =
+      job_.StepAt(request.clock(), MeanScale(1, push.examples()), RateFactorOf(request));
   step.weight_decay = job_.tables().sparse[table].weight_decay;
   rows.Update(fetched, sum.sums(), step, SparseTable::Steps::kPerRow, request.clock(), completed,
               call.lsn);
@@ -124,7 +127,7 @@ absl::Status TableUpdater::EndClock(const ClockEnd& end) {
         tables_.sparse[i].Fetch(moves ? sparse_sums_[i].keys() : absl::Span<const uint64_t>()));
     fetched.push_back(rows);
   }
-  OptimizerStep step = job_.StepAt(end.clock, MeanScale(end.scale, end.examples));
+  OptimizerStep step = job_.StepAt(end.clock, MeanScale(end.scale, end.examples), end.rate_factor);
   std::vector<absl::optional<float>> scales(tables_.dense.size());
   for (uint32_t block = 0; block < tables_.dense.size(); ++block) {
     const uint64_t of_block = ExamplesOf(block, end.examples);

@@ -48,6 +48,8 @@ class TableUpdater {
     uint64_t clock = 0;
     // Multiplies the means.
     double scale = 1;
+    // Multiplies the scheduled learning rate.
+    double rate_factor = 1;
     // Sum of the examples that the slots closed the clock with.
     uint64_t examples = 0;
     // True if the clock changes no value and no number of steps.

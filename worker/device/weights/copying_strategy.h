@@ -31,6 +31,7 @@ class CopyingStrategy final : public Strategy {
   DevicePasses& passes() { return *passes_; }
 
   absl::StatusOr<uint64_t> Start() override { return inner_.Start(); }
+  void SetRateFactor(double factor) override { inner_.SetRateFactor(factor); }
   absl::Status BeginStep(uint64_t clock) override;
   absl::Status Acquire(int unit, Direction direction) override;
   void Release(int unit, Direction direction) override {}

@@ -316,7 +316,7 @@ absl::Status DeviceShard::Decide(const GradientSums& sums, StepOutcome& outcome)
   step.examples = sums.examples;
   step.loss_scale = kept_.loss_scaling().scale();
   step.learning_rate = LearningRate(schema_->schedule(), schema_->optimizer().learning_rate(),
-                                    outcome.clock, schema_->total_steps());
+                                    outcome.clock, schema_->total_steps(), outcome.rate_factor);
   // Bias correction counts clocks, as on processors.
   step.step = outcome.clock + 1;
   if (extent() == StepAgreement::Extent::kAll) {

@@ -11,6 +11,8 @@
 namespace muster {
 
 namespace v1 {
+class AdjustReply;
+class AdjustRequest;
 class CommitCheckpointRequest;
 class RendezvousReply;
 class RendezvousRequest;
@@ -44,6 +46,10 @@ class CoordinatorClient {
   // Cancelled: by all-reduce, another task was lost; all must meet and report again.
   virtual absl::StatusOr<v1::ReportEvaluationReply> ReportEvaluation(
       v1::ReportEvaluationRequest request) = 0;
+
+  // Asks at a clock what is decided for the steps to come, and returns once all slots have asked.
+  // Cancelled: by all-reduce, another task was lost; all must meet and ask again.
+  virtual absl::StatusOr<v1::AdjustReply> Adjust(v1::AdjustRequest request) = 0;
 
   // Commits a checkpoint, or reports that it failed. After a stop the call returns soon, with
   // Cancelled or the last attempt's error. DataLoss: a file of the cut is not whole.

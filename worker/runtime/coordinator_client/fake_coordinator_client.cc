@@ -38,6 +38,13 @@ absl::StatusOr<v1::ReportEvaluationReply> FakeCoordinatorClient::ReportEvaluatio
   return evaluation_answer_(evaluations_.back());
 }
 
+absl::StatusOr<v1::AdjustReply> FakeCoordinatorClient::Adjust(v1::AdjustRequest request) {
+  absl::MutexLock lock(&mutex_);
+  adjusts_.push_back(std::move(request));
+  if (adjust_answer_ == nullptr) return v1::AdjustReply();
+  return adjust_answer_(adjusts_.back());
+}
+
 absl::Status FakeCoordinatorClient::CommitCheckpoint(v1::CommitCheckpointRequest request,
                                                      std::stop_token) {
   absl::MutexLock lock(&mutex_);
@@ -68,6 +75,12 @@ void FakeCoordinatorClient::OnEvaluation(
   evaluation_answer_ = std::move(answer);
 }
 
+void FakeCoordinatorClient::OnAdjust(
+    std::function<absl::StatusOr<v1::AdjustReply>(const v1::AdjustRequest&)> answer) {
+  absl::MutexLock lock(&mutex_);
+  adjust_answer_ = std::move(answer);
+}
+
 void FakeCoordinatorClient::SetShardMap(v1::ShardMap map) {
   absl::MutexLock lock(&mutex_);
   map_ = std::move(map);
@@ -91,6 +104,11 @@ std::vector<v1::ReportCollectivesRequest> FakeCoordinatorClient::collectives() c
 std::vector<v1::ReportEvaluationRequest> FakeCoordinatorClient::evaluations() const {
   absl::MutexLock lock(&mutex_);
   return evaluations_;
+}
+
+std::vector<v1::AdjustRequest> FakeCoordinatorClient::adjusts() const {
+  absl::MutexLock lock(&mutex_);
+  return adjusts_;
 }
 
 std::vector<v1::CommitCheckpointRequest> FakeCoordinatorClient::checkpoints() const {

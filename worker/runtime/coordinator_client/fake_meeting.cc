@@ -43,6 +43,10 @@ class FakeMeeting::Task final : public CoordinatorClient {
     return meeting_.ReportEvaluation(slot_, incarnation_, std::move(request));
   }
 
+  absl::StatusOr<v1::AdjustReply> Adjust(v1::AdjustRequest request) override {
+    return meeting_.Adjust(slot_, incarnation_, request);
+  }
+
   absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request, std::stop_token) override {
     absl::MutexLock lock(&meeting_.mutex_);
     absl::Status fence = meeting_.CheckFenceLocked(slot_, incarnation_);
@@ -92,6 +96,11 @@ void FakeMeeting::GoOnWithout(uint32_t slot) {
   absl::MutexLock lock(&mutex_);
   expected_.erase(slot);
   OpenRoundIfAllAreThereLocked();
+}
+
+void FakeMeeting::Decide(const v1::Adjustment& adjustment) {
+  absl::MutexLock lock(&mutex_);
+  *decided_.add_adjustments() = adjustment;
 }
 
 void FakeMeeting::AskToMeet() {
@@ -169,6 +178,9 @@ void FakeMeeting::OpenRoundIfAllAreThereLocked() {
     round.clock = plan->clock;
   }
   if (round.source_slot.has_value()) reply_.set_source_slot(*round.source_slot);
+  for (const v1::Adjustment& each : decided_.adjustments()) {
+    if (each.clock() <= round.clock) *reply_.add_adjustments() = each;
+  }
   arrived_.clear();
   rounds_.push_back(std::move(round));
 }
@@ -208,6 +220,18 @@ absl::StatusOr<v1::ReportEvaluationReply> FakeMeeting::ReportEvaluation(
   if (evaluations_.count(clock) == 0) return absl::CancelledError("meet again");
   v1::ReportEvaluationReply reply;
   *reply.mutable_result() = evaluations_.at(clock);
+  return reply;
+}
+
+absl::StatusOr<v1::AdjustReply> FakeMeeting::Adjust(uint32_t slot, uint64_t incarnation,
+                                                    const v1::AdjustRequest& request) {
+  absl::MutexLock lock(&mutex_);
+  absl::Status fence = CheckFenceLocked(slot, incarnation);
+  if (!fence.ok()) return fence;
+  v1::AdjustReply reply;
+  for (const v1::Adjustment& each : decided_.adjustments()) {
+    if (each.clock() <= request.clock()) *reply.add_adjustments() = each;
+  }
   return reply;
 }
 

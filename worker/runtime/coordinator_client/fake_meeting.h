@@ -35,6 +35,8 @@ class FakeMeeting {
   void GoOnWithout(uint32_t slot);
   // Loses the slot when it reports its next evaluation.
   void LoseInEvaluation(uint32_t slot);
+  // Decides something. Tasks learn it when they meet, or when they ask at its clock or later.
+  void Decide(const v1::Adjustment& adjustment);
   // Asks all tasks of the present round to meet again.
   void AskToMeet();
   void WantCollectives(bool wanted);
@@ -68,6 +70,8 @@ class FakeMeeting {
                                                  v1::RendezvousRequest request);
   absl::StatusOr<v1::ReportEvaluationReply> ReportEvaluation(uint32_t slot, uint64_t incarnation,
                                                              v1::ReportEvaluationRequest request);
+  absl::StatusOr<v1::AdjustReply> Adjust(uint32_t slot, uint64_t incarnation,
+                                         const v1::AdjustRequest& request);
   absl::Status CheckFenceLocked(uint32_t slot, uint64_t incarnation) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OpenRoundIfAllAreThereLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -90,6 +94,7 @@ class FakeMeeting {
   bool collectives_wanted_ ABSL_GUARDED_BY(mutex_) = false;
   absl::optional<uint32_t> lose_in_evaluation_ ABSL_GUARDED_BY(mutex_);
   std::map<uint32_t, v1::ReportEvaluationRequest> shares_ ABSL_GUARDED_BY(mutex_);
+  v1::AdjustReply decided_ ABSL_GUARDED_BY(mutex_);
   uint64_t cancelled_evaluations_ ABSL_GUARDED_BY(mutex_) = 0;
 
   std::vector<Round> rounds_ ABSL_GUARDED_BY(mutex_);

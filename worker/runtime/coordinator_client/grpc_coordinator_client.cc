@@ -69,6 +69,15 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
     return reply;
   }
 
+  absl::StatusOr<v1::AdjustReply> Adjust(v1::AdjustRequest request) override {
+    *request.mutable_task() = task_;
+    v1::AdjustReply reply;
+    MUSTER_RETURN_IF_ERROR(Repeat("adjustment", waiter_, [&](grpc::ClientContext& context) {
+      return stub_->Adjust(&context, request, &reply);
+    }));
+    return reply;
+  }
+
   absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request,
                                 std::stop_token stop) override {
     *request.mutable_task() = task_;

@@ -38,6 +38,7 @@ class AnsweringCoordinator final : public CoordinatorClient {
   absl::StatusOr<v1::ReportEvaluationReply> ReportEvaluation(v1::ReportEvaluationRequest) override {
     return v1::ReportEvaluationReply();
   }
+  absl::StatusOr<v1::AdjustReply> Adjust(v1::AdjustRequest) override { return v1::AdjustReply(); }
   absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request, std::stop_token) override {
     committed = std::move(request);
     return answer;

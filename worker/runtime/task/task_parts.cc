@@ -77,6 +77,7 @@ absl::StatusOr<TrainerOptions> TrainerOptionsFor(const v1::TaskOrder& order,
     options.checkpoint_clock =
         std::max<uint64_t>(options.checkpoint_clock.value_or(0), meeting.checkpoint_clock());
   }
+  options.adjustments = Adjustments(meeting.adjustments());
   options.reporting.poll = kPoll;
   options.reporting.traced = dependencies.traced;
   options.log = dependencies.log;

@@ -25,6 +25,7 @@ using ::testing::IsEmpty;
 class CutsOnly final : public TrainingState, public BackgroundCuts {
  public:
   absl::StatusOr<uint64_t> Start() override { return 0; }
+  void SetRateFactor(double factor) override {}
   const LossScaler* loss_scaler() const override { return nullptr; }
   StrategyCounters counters() const override { return StrategyCounters(); }
 
@@ -87,6 +88,9 @@ class SlowCoordinator final : public CoordinatorClient {
   absl::StatusOr<v1::ReportEvaluationReply> ReportEvaluation(
       v1::ReportEvaluationRequest request) override {
     return inner_.ReportEvaluation(std::move(request));
+  }
+  absl::StatusOr<v1::AdjustReply> Adjust(v1::AdjustRequest request) override {
+    return inner_.Adjust(std::move(request));
   }
   absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request,
                                 std::stop_token stop) override {

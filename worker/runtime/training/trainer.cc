@@ -73,6 +73,7 @@ Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const P
                  std::unique_ptr<const Sampler> sampler, std::unique_ptr<Evaluator> evaluator,
                  const TrainingParts& parts, CoordinatorClient& coordinator, const Clock& clock)
     : options_(options),
+      spec_(std::make_unique<const v1::JobSpec>(spec)),
       job_(job),
       checkpoint_every_(spec.checkpoint().every_steps()),
       evaluate_every_(spec.evaluation().every_steps()),
@@ -93,6 +94,7 @@ Trainer::Trainer(const v1::JobSpec& spec, const TrainerOptions& options, const P
                     .wait = options_.wait},
                    parts.state, coordinator, clock),
       reported_clock_(options.reported_clock),
+      adjustments_(options.adjustments),
       reporter_(coordinator, Reporting(options, spec, job.model->description())) {}
 
 absl::Status Trainer::Run() {
@@ -160,12 +162,16 @@ absl::StatusOr<Trainer::Next> Trainer::Synchronize(uint64_t clock) {
   if (end) MUSTER_RETURN_IF_ERROR(keep(SeriesPosition::kLast));
   Next next = end ? Next::kStop : Next::kTrain;
   bool due = IsDue(clock, checkpoint_every_, job_.total_steps);
-  if (evaluator_->any() && IsDue(clock, evaluate_every_, job_.total_steps)) {
+  const bool evaluates = evaluator_->any() && IsDue(clock, evaluate_every_, job_.total_steps);
+  if (evaluates) {
     MUSTER_ASSIGN_OR_RETURN(const v1::ReportEvaluationReply answer, Evaluate(clock));
     if (answer.stop()) next = Next::kStop;
     due = due || answer.keep();
   }
   if (end) return next;
+  if (next == Next::kTrain && MayAdjust(*spec_, evaluates ? Evaluated::kYes : Evaluated::kNo)) {
+    MUSTER_RETURN_IF_ERROR(Adjust(clock));
+  }
   // The checkpoint follows the evaluation, which may end the job: the weights that reached the
   // target are the result, so this checkpoint is the last one.
   if (next == Next::kStop) {
@@ -222,11 +228,26 @@ absl::StatusOr<v1::ReportEvaluationReply> Trainer::Evaluate(uint64_t clock) {
   return reply;
 }
 
+absl::Status Trainer::Adjust(uint64_t clock) {
+  v1::AdjustRequest request;
+  request.set_clock(clock);
+  const absl::StatusOr<v1::AdjustReply> reply = coordinator_.Adjust(std::move(request));
+  MUSTER_RETURN_IF_ERROR(FromCoordinator(reply.status()));
+  adjustments_ = Adjustments(reply->adjustments());
+  const v1::Adjustment now = adjustments_.At(clock);
+  if (options_.rank == 0 && now.clock() == clock) {
+    options_.log(absl::StrFormat("step %d: the learning rate is %g times the scheduled one: %s",
+                                 clock, now.rate_factor(), now.reason()));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Trainer::TrainStep(uint64_t clock, MicroBatchReader& reader) {
   const TraceStep trace(clock);
   const absl::Duration started = clock_.Monotonic();
   const absl::Duration waited = reader.waited();
   StepSums sums;
+  state_.SetRateFactor(adjustments_.RateFactor(clock));
   MUSTER_RETURN_IF_ERROR(engine_.Train(clock, reader, sums));
   StepReport step;
   step.clock = clock + 1;
@@ -255,7 +276,7 @@ absl::Status Trainer::TrainStep(uint64_t clock, MicroBatchReader& reader) {
 void Trainer::DescribeStep(uint64_t clock, const StepSums& sums, StepReport& step) const {
   const v1::TablesSchema& schema = *job_.schema;
   step.learning_rate = LearningRate(schema.schedule(), schema.optimizer().learning_rate(), clock,
-                                    schema.total_steps());
+                                    schema.total_steps(), adjustments_.RateFactor(clock));
   if (state_.loss_scaler() != nullptr) step.loss_scale = sums.loss_scale;
   step.gradient_norm = state_.counters().gradient_norm;
   const RouterSums& routers = sums.router_sums;

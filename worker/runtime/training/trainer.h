@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "common/base/clock.h"
+#include "common/job/adjustments.h"
 #include "common/mesh/mesh.h"
 #include "worker/data/sampling/sampler.h"
 #include "worker/runtime/coordinator_client/coordinator_client.h"
@@ -42,6 +43,8 @@ struct TrainerOptions {
   // The number of clocks whose steps this task has reported in earlier rounds. It may repeat the
   // last of them for others, and does not report their results again.
   uint64_t reported_clock = 0;
+  // What was decided for the job so far.
+  Adjustments adjustments;
   ProgressReporterOptions reporting;
   // The clock of the last existing checkpoint. No cut is taken at this clock or before.
   absl::optional<uint64_t> checkpoint_clock;
@@ -65,7 +68,9 @@ struct TrainingParts {
 // ASP: a cut waits for all slots, and so does the answer to an evaluation. The answer may ask all
 // for a checkpoint at the evaluation's clock, whether or not one is due there (see
 // server/coordinator/checkpoints/best_checkpoint.h). A replacement task that starts at such a clock
-// repeats that checkpoint or evaluation. TaskCheckpoints tells who waits for a checkpoint's files.
+// repeats that checkpoint or evaluation. Where something may be decided for the steps to come
+// (MayAdjust), all slots ask the coordinator after the evaluation, and before the checkpoint, which
+// so includes what was decided. TaskCheckpoints tells who waits for a checkpoint's files.
 class Trainer {
  public:
   // `job`, `parts`, `coordinator` and `clock` outlive the trainer. InvalidArgument, naming the
@@ -106,6 +111,8 @@ class Trainer {
   // Takes the checkpoint of this clock.
   absl::Status Keep(uint64_t clock, SeriesPosition position);
   double SecondsSince(absl::Duration started) const;
+  // Asks what is decided for the steps from `clock` on, and goes on with it.
+  absl::Status Adjust(uint64_t clock);
   absl::Status TrainStep(uint64_t clock, MicroBatchReader& reader);
   // Fills in what the rank that speaks for all tells of the step that was taken at `clock`.
   void DescribeStep(uint64_t clock, const StepSums& sums, StepReport& step) const;
@@ -113,6 +120,7 @@ class Trainer {
   void Report(StepReport step);
 
   const TrainerOptions options_;
+  const std::unique_ptr<const v1::JobSpec> spec_;
   const PreparedJob& job_;
   const uint64_t checkpoint_every_;
   const uint64_t evaluate_every_;
@@ -128,6 +136,7 @@ class Trainer {
   const Clock& clock_;
   TaskCheckpoints checkpoints_;
   uint64_t reported_clock_;
+  Adjustments adjustments_;
   ProgressReporter reporter_;
 
   // The state's counters at the last report.

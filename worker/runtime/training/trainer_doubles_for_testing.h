@@ -21,6 +21,10 @@ class CountingStrategy final : public Strategy {
   CountingStrategy(Strategy& inner, uint64_t start) : inner_(inner), start_(start) {}
 
   absl::StatusOr<uint64_t> Start() override { return start_; }
+  void SetRateFactor(double factor) override {
+    rate_factors_.push_back(factor);
+    inner_.SetRateFactor(factor);
+  }
   absl::Status BeginStep(uint64_t clock) override {
     clock_ = clock;
     return inner_.BeginStep(clock - start_);
@@ -76,6 +80,8 @@ class CountingStrategy final : public Strategy {
 
   const std::vector<uint64_t>& cuts() const { return cuts_; }
 
+  // The learning rate's factor before every step.
+  const std::vector<double>& rate_factors() const { return rate_factors_; }
   const std::vector<int>& sent_units() const { return sent_units_; }
   // The examples and the position of every micro-batch.
   const std::vector<uint64_t>& micro_batches() const { return micro_batches_; }
@@ -88,6 +94,7 @@ class CountingStrategy final : public Strategy {
   absl::optional<LossScaler> group_scale_;
   std::function<void()> committed_;
   std::vector<uint64_t> cuts_;
+  std::vector<double> rate_factors_;
   std::vector<int> sent_units_;
   std::vector<uint64_t> micro_batches_;
   std::vector<SeriesPosition> positions_;

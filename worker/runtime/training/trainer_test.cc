@@ -1,5 +1,6 @@
 #include "worker/runtime/training/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <functional>
@@ -360,6 +361,60 @@ TEST_F(TrainerTest, ACheckpointThatIsThereIsNotTakenAgainForItsEvaluation) {
   });
   ASSERT_EQ(Run(spec, 20), absl::OkStatus());
   EXPECT_THAT(strategy_->cuts(), ElementsAre(30, 40));
+}
+
+// Returns the answer that at each of these clocks the rate's factor was decided.
+v1::AdjustReply Decided(const std::vector<std::pair<uint64_t, double>>& factors) {
+  v1::AdjustReply reply;
+  for (const auto& [clock, factor] : factors) {
+    v1::Adjustment& added = *reply.add_adjustments();
+    added.set_clock(clock);
+    added.set_rate_factor(factor);
+  }
+  return reply;
+}
+
+TEST_F(TrainerTest, GoesOnWithWhatIsDecidedAfterAnEvaluation) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_evaluation()->set_every_steps(10);
+  spec.mutable_schedule()->mutable_plateau();
+  options_.adjustments = Adjustments(Decided({{3, 0.5}}).adjustments());
+  coordinator_.OnAdjust([](const v1::AdjustRequest& request) -> absl::StatusOr<v1::AdjustReply> {
+    return request.clock() < 20 ? Decided({{3, 0.5}}) : Decided({{3, 0.5}, {20, 0.25}});
+  });
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  std::vector<uint64_t> asked;
+  for (const v1::AdjustRequest& request : coordinator_.adjusts()) asked.push_back(request.clock());
+  EXPECT_THAT(asked, ElementsAre(10, 20, 30)) << "after the last step there is nothing to decide";
+  const std::vector<double>& factors = strategy_->rate_factors();
+  ASSERT_EQ(factors.size(), 40);
+  for (size_t clock = 0; clock < 40; ++clock) {
+    EXPECT_EQ(factors[clock], clock < 3 ? 1 : clock < 20 ? 0.5 : 0.25) << clock;
+  }
+  double least = 1;
+  for (const v1::ReportProgressRequest& report : coordinator_.progress()) {
+    for (const v1::ReportedSeries& series : report.series()) {
+      if (series.name() != "train/learning_rate") continue;
+      for (const v1::SeriesPoint& point : series.points()) least = std::min(least, point.last());
+    }
+  }
+  EXPECT_FLOAT_EQ(least, 0.05);
+}
+
+TEST_F(TrainerTest, JobsWithNothingToDecideDoNotAsk) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_evaluation()->set_every_steps(10);
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  EXPECT_THAT(coordinator_.adjusts(), IsEmpty());
+}
+
+TEST_F(TrainerTest, EndsItsRoundIfTheOthersMeetBeforeADecision) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_evaluation()->set_every_steps(10);
+  spec.mutable_schedule()->mutable_plateau();
+  coordinator_.OnAdjust([](const v1::AdjustRequest&) { return absl::CancelledError("meet"); });
+  EXPECT_EQ(Run(spec).code(), absl::StatusCode::kCancelled);
+  EXPECT_TRUE(absl::IsCancelled(coordinator_status_));
 }
 
 TEST_F(TrainerTest, OfShardGroupsEachRankWritesOneFile) {

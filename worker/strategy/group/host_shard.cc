@@ -41,7 +41,7 @@ void HostShard::Apply(const GradientSums& sums, const StepOutcome& outcome) {
   if (outcome.overflowed >= 0) {
     state().set_clock(outcome.clock + 1);
   } else {
-    state().Apply(sums, outcome.scale);
+    state().Apply(sums, outcome.scale, outcome.rate_factor);
   }
 }
 

@@ -271,6 +271,11 @@ absl::StatusOr<uint64_t> ShardedStrategy::Start() {
   return own().clock();
 }
 
+void ShardedStrategy::SetRateFactor(double factor) {
+  rate_factor_ = factor;
+  if (servers_ != nullptr) servers_->SetRateFactor(factor);
+}
+
 absl::Status ShardedStrategy::BeginStep(uint64_t clock) {
   if (!joined()) {
     return absl::FailedPreconditionError("a step begins before the workers have met");
@@ -386,8 +391,10 @@ absl::StatusOr<double> ShardedStrategy::CloseServers(const GradientSums& sums) {
 
 absl::Status ShardedStrategy::EndStep() {
   MUSTER_ASSIGN_OR_RETURN(const StepTotal total, CollectSums());
-  StepOutcome outcome = {
-      .clock = own().clock(), .examples = total.examples, .overflowed = total.overflowed};
+  StepOutcome outcome = {.clock = own().clock(),
+                         .examples = total.examples,
+                         .overflowed = total.overflowed,
+                         .rate_factor = rate_factor_};
   if (outcome.overflowed < 0) {
     const GradientSums sums = {
         .examples = total.examples, .dense = sums_, .rows = rows_->sums(), .cells = total.cells};

@@ -179,6 +179,7 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   // Returns the clock to go on from; to be called after each Join. Aborted: a hybrid job's servers
   // are at another clock than the shard, so the job must return to a cut.
   absl::StatusOr<uint64_t> Start() override;
+  void SetRateFactor(double factor) override;
   // Begins a step. FailedPrecondition: no group was joined, or the clock is not the shard's.
   absl::Status BeginStep(uint64_t clock) override;
   absl::Status Acquire(int unit, Direction direction) override {
@@ -261,6 +262,8 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   // The strategy of a hybrid job's sparse tables; null otherwise.
   std::unique_ptr<ParameterServerStrategy> servers_;
   const bool clips_by_norm_;
+  // Of the step under way.
+  double rate_factor_ = 1;
 
   std::unique_ptr<RowExchange> rows_;
   // The sums that the servers' half needs while the step ends.

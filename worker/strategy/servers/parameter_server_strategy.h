@@ -111,6 +111,7 @@ class ParameterServerStrategy final : public Strategy {
       ShardRouterDependencies dependencies);
 
   absl::StatusOr<uint64_t> Start() override;
+  void SetRateFactor(double factor) override { router_.set_rate_factor(factor); }
   absl::Status BeginStep(uint64_t clock) override;
   absl::Status Acquire(int unit, Direction direction) override;
   void Release(int unit, Direction direction) override {}

@@ -124,6 +124,7 @@ ShardRouter::Handle ShardRouter::Send(uint32_t partition, v1::ExchangeRequest re
   request.set_partition(partition);
   request.set_slot(options_.slot);
   request.set_incarnation(options_.incarnation);
+  if (order == Order::kLane && rate_factor_ != 1) request.set_rate_factor(rate_factor_);
   operation->request_ = std::make_unique<v1::ExchangeRequest>(std::move(request));
   operation->payload_ = std::move(payload);
   operation->landing_ = landing;

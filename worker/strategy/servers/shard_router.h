@@ -130,6 +130,10 @@ class ShardRouter {
   // fewer has lost state that it had acknowledged, which is an error.
   void set_closed(uint64_t clocks) { closed_ = clocks; }
 
+  // Sets what contributions (pushes and closes) sent from now on say of the learning rate
+  // (ExchangeRequest.rate_factor).
+  void set_rate_factor(double factor) { rate_factor_ = factor; }
+
   // Sends one operation; the router fills in job, generation, term, slot and incarnation. Does not
   // block.
   // An answer whose payload is as long as `landing` is received there: nobody else may use it until
@@ -194,6 +198,7 @@ class ShardRouter {
   const std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
 
   // All below: caller's thread only.
+  double rate_factor_ = 1;
   uint64_t next_operation_ = 1;
   // Everything not answered, in order of first sending.
   std::map<uint64_t, std::shared_ptr<Operation>> operations_;

@@ -95,6 +95,11 @@ absl::Status AdmissionChecks::CheckOperation(AdmittedCall& call) {
   if (request.slot() >= job_.slots()) {
     return absl::InvalidArgumentError(absl::StrCat("the job has ", job_.slots(), " slots"));
   }
+  // 0 stands for 1.
+  if (!std::isfinite(request.rate_factor()) || request.rate_factor() < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("rate_factor is ", request.rate_factor(),
+                                                   ", expected a positive finite number"));
+  }
   MUSTER_RETURN_IF_ERROR(ledger_.Enter(request.slot(), request.incarnation()));
   const StalenessPolicy policy = job_.policy();
   switch (request.operation_case()) {

@@ -7,6 +7,7 @@
 #include "common/base/status_macros.h"
 #include "proto/parameter_service.pb.h"
 #include "proto/partition_state.pb.h"
+#include "server/shard/tables/rate_factor.h"
 
 namespace muster {
 
@@ -58,6 +59,7 @@ void MutationApplier::CloseSlot(const v1::ExchangeRequest& request) {
   if (request.close().has_loss_scale()) {
     loss_scale_.Close(request.clock() - clocks_.completed(), request.close().loss_scale());
   }
+  rate_factors_.Close(request.clock() - clocks_.completed(), RateFactorOf(request));
   clocks_.Close(request.slot(), request.close().examples());
 }
 
@@ -80,10 +82,12 @@ absl::Status MutationApplier::EndClock(double scale, uint64_t lsn) {
   }
   MUSTER_RETURN_IF_ERROR(updater_.EndClock({.clock = clocks_.completed(),
                                             .scale = scale,
+                                            .rate_factor = rate_factors_.next(),
                                             .examples = clocks_.pending_examples(),
                                             .left_out = loss_scale_.leaves_out(),
                                             .lsn = lsn}));
   loss_scale_.Complete();
+  rate_factors_.Complete();
   clocks_.Complete();
   return absl::OkStatus();
 }
@@ -113,6 +117,7 @@ void MutationApplier::Save(v1::PartitionState& state) const {
   }
   state.set_clip_norms(last_norms_);
   loss_scale_.Save(state);
+  rate_factors_.Save(state);
 }
 
 void MutationApplier::Restore(const v1::PartitionState& state) {
@@ -125,6 +130,7 @@ void MutationApplier::Restore(const v1::PartitionState& state) {
   clocks_ = Clocks(std::move(slots), state.completed_clocks());
   last_norms_ = state.clip_norms();
   loss_scale_.Restore(state);
+  rate_factors_.Restore(state);
 }
 
 }  // namespace muster

@@ -9,6 +9,7 @@
 #include "common/base/buffer_pool.h"
 #include "server/shard/calls/admitted_call.h"
 #include "server/shard/partition/apply/clocks.h"
+#include "server/shard/partition/apply/closed_rate_factors.h"
 #include "server/shard/partition/apply/group_loss_scale.h"
 #include "server/shard/partition/apply/row_eviction.h"
 #include "server/shard/partition/journal/partition_health.h"
@@ -55,9 +56,9 @@ class MutationApplier {
   TableUpdater& updater() { return updater_; }
   RowEviction& rows() { return rows_; }
 
-  // Adds clocks, norms and the loss scale to a state. REQUIRES: it has its slots.
+  // Adds clocks, norms, the loss scale and rate factors to a state. REQUIRES: it has its slots.
   void Save(v1::PartitionState& state) const;
-  // Takes clocks, norms and the loss scale from a state.
+  // Takes all of that from a state.
   void Restore(const v1::PartitionState& state);
 
  private:
@@ -75,6 +76,7 @@ class MutationApplier {
   TableUpdater updater_;
   Clocks clocks_;
   GroupLossScale loss_scale_;
+  ClosedRateFactors rate_factors_;
   RowEviction rows_;
   // Squared norms of clock completed(), once they were asked for, and of the one before.
   std::string norms_;

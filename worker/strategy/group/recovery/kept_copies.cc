@@ -183,7 +183,7 @@ void KeptCopies::MakeStep(const StepOutcome& outcome) {
       copy.state->set_clock(outcome.clock + 1);
     } else {
       copy.state->Apply({.examples = outcome.examples, .dense = copy.sums, .rows = copy.rows},
-                        outcome.scale);
+                        outcome.scale, outcome.rate_factor);
     }
   }
 }

@@ -1,0 +1,27 @@
+#include "common/job/adjustments.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "proto/job.pb.h"
+
+namespace muster {
+
+Adjustments::Adjustments(const google::protobuf::RepeatedPtrField<v1::Adjustment>& decided)
+    : decided_(decided.begin(), decided.end()) {}
+
+v1::Adjustment Adjustments::At(uint64_t clock) const {
+  const auto later = std::upper_bound(
+      decided_.begin(), decided_.end(), clock,
+      [](uint64_t wanted, const v1::Adjustment& each) { return wanted < each.clock(); });
+  if (later != decided_.begin()) return *std::prev(later);
+  v1::Adjustment none;
+  none.set_rate_factor(1);
+  return none;
+}
+
+bool MayAdjust(const v1::JobSpec& spec, Evaluated evaluated) {
+  return evaluated == Evaluated::kYes && spec.schedule().has_plateau();
+}
+
+}  // namespace muster
