@@ -22,6 +22,10 @@ class TaskService final : public EdgeService<v1::TaskService> {
         "ReportEvaluation", [](Coordinator& c, const auto& request, auto call) {
           c.tasks().ReportEvaluation(request, std::move(call));
         });
+    ParkReport<v1::AdjustRequest, v1::AdjustReply>(
+        "Adjust", [](Coordinator& c, const auto& request, auto call) {
+          c.tasks().Adjust(request, std::move(call));
+        });
     Park<v1::CommitCheckpointRequest, v1::CommitCheckpointReply>(
         "CommitCheckpoint", [](Coordinator& c, const auto& request, auto call) {
           c.tasks().CommitCheckpoint(request, std::move(call));

@@ -143,4 +143,9 @@ absl::Status CheckReport(const v1::JobRecord& job, const v1::ReportEvaluationReq
                      "what the data hold out");
 }
 
+absl::Status CheckReport(const v1::JobRecord& job, const v1::AdjustRequest& report) {
+  MUSTER_RETURN_IF_ERROR(CheckNumbers(report));
+  return CheckClock(job, "clock", report.clock());
+}
+
 }  // namespace muster

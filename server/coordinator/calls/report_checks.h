@@ -26,6 +26,7 @@ absl::Status CheckNumbers(const google::protobuf::Message& report,
 absl::Status CheckReport(const v1::JobRecord& job, const v1::RendezvousRequest& report);
 absl::Status CheckReport(const v1::JobRecord& job, const v1::ReportProgressRequest& report);
 absl::Status CheckReport(const v1::JobRecord& job, const v1::ReportEvaluationRequest& report);
+absl::Status CheckReport(const v1::JobRecord& job, const v1::AdjustRequest& report);
 
 }  // namespace muster
 

@@ -64,6 +64,7 @@ Job::Job(v1::JobRecord stored, uint64_t max_log_bytes)
 void Job::AnswerSlot(uint32_t slot, const absl::Status& status) {
   AnswerOne(rendezvous_calls, slot, status);
   AnswerOne(evaluation_calls, slot, status);
+  AnswerOne(adjust_calls, slot, status);
   AnswerOne(commit_calls, slot, status);
   AnswerOne(part_calls, slot, status);
   std::vector<ShardMapCall> others;
@@ -88,6 +89,7 @@ void Job::DropGoneCalls() {
     for (uint32_t slot : gone) rendezvous.Forget(slot);
   }
   DropGone(evaluation_calls, unused);
+  DropGone(adjust_calls, unused);
   DropGone(commit_calls, unused);
   DropGone(part_calls, gone_parts);
   for (uint32_t slot : gone_parts) program_parts.Forget(slot);
@@ -110,6 +112,10 @@ void Job::ParkEvaluation(uint32_t slot, Call<v1::ReportEvaluationReply> call) {
   Park(evaluation_calls, slot, std::move(call));
 }
 
+void Job::ParkAdjust(uint32_t slot, Call<v1::AdjustReply> call) {
+  Park(adjust_calls, slot, std::move(call));
+}
+
 void Job::ParkCommit(const v1::CommitCheckpointRequest& request,
                      Call<v1::CommitCheckpointReply> call) {
   const uint32_t slot = request.task().slot();
@@ -121,12 +127,16 @@ void Job::ParkPart(uint32_t slot, Call<v1::CommitCheckpointReply> call) {
   Park(part_calls, slot, std::move(call));
 }
 
-void Job::EndEvaluation() {
+void Job::EndGathering() {
   evaluation.Clear();
+  adjusting.Clear();
+  const std::string over = absl::StrCat("round ", record.round().number(), " of job ", id(),
+                                        " is over: meet the others again, then repeat the ");
   for (auto& [slot, parked] : std::exchange(evaluation_calls, {})) {
-    parked.done(absl::CancelledError(
-        absl::StrCat("round ", record.round().number(), " of job ", id(),
-                     " is over: meet the others again, then repeat the evaluation")));
+    parked.done(absl::CancelledError(absl::StrCat(over, "evaluation")));
+  }
+  for (auto& [slot, parked] : std::exchange(adjust_calls, {})) {
+    parked.done(absl::CancelledError(absl::StrCat(over, "call")));
   }
 }
 

@@ -18,6 +18,7 @@
 #include "proto/task_service.pb.h"
 #include "server/coordinator/calls/call.h"
 #include "server/coordinator/history/stored_history.h"
+#include "server/coordinator/job/adjust_gatherer.h"
 #include "server/coordinator/job/collective_reports.h"
 #include "server/coordinator/job/evaluation_gatherer.h"
 #include "server/coordinator/job/job_log.h"
@@ -88,10 +89,12 @@ struct Job {
   // Parks a call. A later call of the same slot replaces the parked one.
   void ParkRendezvous(uint32_t slot, Call<v1::RendezvousReply> call);
   void ParkEvaluation(uint32_t slot, Call<v1::ReportEvaluationReply> call);
+  void ParkAdjust(uint32_t slot, Call<v1::AdjustReply> call);
   void ParkCommit(const v1::CommitCheckpointRequest& request, Call<v1::CommitCheckpointReply> call);
   void ParkPart(uint32_t slot, Call<v1::CommitCheckpointReply> call);
-  // All-reduce only: ends an evaluation that its round cannot complete; its calls get CANCELLED.
-  void EndEvaluation();
+  // All-reduce only: ends an evaluation, or a decision, that its round cannot complete; its calls
+  // get CANCELLED.
+  void EndGathering();
 
   v1::JobRecord record;
   // JobTable::version() at the record's last change, progress aside.
@@ -111,6 +114,7 @@ struct Job {
   std::optional<absl::Duration> all_there_since;
   CollectiveReports collectives;
   EvaluationGatherer evaluation;
+  AdjustGatherer adjusting;
   // The last evaluation that tasks were answered, and whether they were asked to keep the weights
   // (IsWorthKeeping); absent: not in this generation, or not by this process.
   struct KeptEvaluation {
@@ -158,6 +162,7 @@ struct Job {
   // Parked calls, by slot.
   std::map<uint32_t, Call<v1::RendezvousReply>> rendezvous_calls;
   std::map<uint32_t, Call<v1::ReportEvaluationReply>> evaluation_calls;
+  std::map<uint32_t, Call<v1::AdjustReply>> adjust_calls;
   std::vector<ShardMapCall> shard_map_calls;
   // The checkpoint whose manifest is being written; one at a time.
   std::optional<v1::CommitCheckpointRequest> committing;

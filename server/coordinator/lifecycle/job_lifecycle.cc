@@ -225,6 +225,7 @@ absl::Status JobLifecycle::GoBackWith(Job& job, const std::string& why, uint32_t
   job.rendezvous.Clear();
   job.open_round.reset();
   job.evaluation.Clear();
+  job.adjusting.Clear();
   job.kept_evaluation.reset();
   job.program_parts.Clear();
   job.AnswerAll(absl::AbortedError(absl::StrCat("job ", job.id(), " went on to generation ",
@@ -471,12 +472,13 @@ void JobLifecycle::ForgetTasks(Job& job, const std::vector<uint32_t>& slots,
     job.tasks[slot] = TaskState{};
     job.rendezvous.Forget(slot);
     job.evaluation.Forget(slot);
+    job.adjusting.Forget(slot);
     job.program_parts.Forget(slot);
     job.AnswerSlot(slot, status);
   }
   // A round that lost a task cannot complete its evaluation, which the others would wait for.
   if (job.record.round().number() > 0 && !RoundLasts(job.record, job.rendezvous)) {
-    job.EndEvaluation();
+    job.EndGathering();
   }
 }
 
@@ -544,6 +546,7 @@ absl::Status JobLifecycle::Finish(Job& job, v1::JobState state, const std::strin
   job.missing_servers.clear();
   // Scores gathered for an evaluation may take much memory.
   job.evaluation.Clear();
+  job.adjusting.Clear();
   job.program_parts.Clear();
   job.rendezvous.Clear();
   job.open_round.reset();

@@ -87,6 +87,11 @@ void RollBack(v1::JobRecord& record) {
   while (!evaluations.empty() && evaluations.rbegin()->clock() > record.start_clock()) {
     evaluations.RemoveLast();
   }
+  auto& adjustments = *record.mutable_adjustments();
+  while (!adjustments.empty() && adjustments.rbegin()->clock() > record.start_clock()) {
+    adjustments.RemoveLast();
+  }
+  record.set_decided_clock(std::min(record.decided_clock(), record.start_clock()));
   if (record.stop_clock() > record.start_clock()) record.clear_stop_clock();
 }
 

@@ -68,7 +68,7 @@ void RoundFormation::Arrive(Job& job, const v1::RendezvousRequest& request,
   // The task was in a round before this one, to which it repeats its call.
   if (!member && request.round() > 0) job.rendezvous.SitOut(slot);
   ++job.status_version;
-  if (member) job.EndEvaluation();
+  if (member) job.EndGathering();
   OpenIfDue(job);
 }
 

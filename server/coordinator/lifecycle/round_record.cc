@@ -103,6 +103,7 @@ v1::RendezvousReply MeetingReply(const v1::JobRecord& record) {
   v1::RendezvousReply reply;
   if (const v1::CheckpointRecord* last = LastSound(record))
     reply.set_checkpoint_clock(last->clock());
+  *reply.mutable_adjustments() = record.adjustments();
   return reply;
 }
 

@@ -275,6 +275,9 @@ absl::Status SubmitRequests::Resume(NewJob& job) const {
   record.set_initial_clock(checkpoint.clock());
   record.set_initial_examples(ExamplesSeen(found.job->record, checkpoint.clock()));
   SetEarlierPositions(found.job->record, record);
+  for (const v1::Adjustment& each : found.job->record.adjustments()) {
+    if (each.clock() <= checkpoint.clock()) *record.add_adjustments() = each;
+  }
   ExpectDataOf(found.job->record, record);
   StartFromLast(record);
   for (int slot = 0; slot < record.slots_size(); ++slot) {

@@ -104,6 +104,7 @@ TaskRequests::TaskRequests(JobTable& jobs, JobLifecycle& lifecycle,
       collective_times_(collective_times),
       traces_(traces),
       clock_(clock),
+      adjust_requests_(jobs),
       report_interval_(jobs) {}
 
 absl::StatusOr<Job*> TaskRequests::Authenticate(const v1::TaskIdentity& task) const {
@@ -342,6 +343,15 @@ absl::Status TaskRequests::AddResult(Job& job, v1::EvaluationResult result) {
   job.kept_evaluation = {.clock = result.clock(), .keep = keep};
   job.history->history().AddEvaluation(result, jobs_.NowUnixMs());
   return absl::OkStatus();
+}
+
+void TaskRequests::Adjust(const v1::AdjustRequest& request, Call<v1::AdjustReply> call) {
+  const absl::StatusOr<Job*> found = Authenticate(request.task());
+  if (!found.ok()) return call.done(found.status());
+  if (absl::Status status = CheckReport((*found)->record, request); !status.ok()) {
+    return call.done(status);
+  }
+  adjust_requests_.Adjust(**found, request, std::move(call));
 }
 
 void TaskRequests::CommitCheckpoint(const v1::CommitCheckpointRequest& request,

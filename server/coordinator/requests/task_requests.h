@@ -14,6 +14,7 @@
 #include "server/coordinator/lifecycle/job_lifecycle.h"
 #include "server/coordinator/lifecycle/round_formation.h"
 #include "server/coordinator/metrics/collective_times.h"
+#include "server/coordinator/requests/adjust_requests.h"
 #include "server/coordinator/requests/report_interval.h"
 #include "server/coordinator/requests/trace_requests.h"
 
@@ -33,6 +34,7 @@ class TaskRequests {
   absl::StatusOr<v1::ReportProgressReply> ReportProgress(const v1::ReportProgressRequest& request);
   void ReportEvaluation(const v1::ReportEvaluationRequest& request,
                         Call<v1::ReportEvaluationReply> call);
+  void Adjust(const v1::AdjustRequest& request, Call<v1::AdjustReply> call);
   void CommitCheckpoint(const v1::CommitCheckpointRequest& request,
                         Call<v1::CommitCheckpointReply> call);
   // Takes reports also from the last tasks of a job that has ended: they most likely show why.
@@ -74,6 +76,7 @@ class TaskRequests {
   CollectiveTimes& collective_times_;
   TraceRequests& traces_;
   const Clock& clock_;
+  AdjustRequests adjust_requests_;
   TableReportInterval report_interval_;
 };
 

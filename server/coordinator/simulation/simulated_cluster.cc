@@ -405,6 +405,16 @@ Answer<v1::ReportEvaluationReply> SimulatedCluster::Evaluate(const v1::TaskOrder
   return answer;
 }
 
+Answer<v1::AdjustReply> SimulatedCluster::Adjust(const v1::TaskOrder& order, uint64_t clock) {
+  v1::AdjustRequest request;
+  *request.mutable_task() = Identity(order);
+  request.set_clock(clock);
+  Answer<v1::AdjustReply> answer;
+  coordinator_->tasks().Adjust(request, answer.call());
+  Run();
+  return answer;
+}
+
 v1::TaskIdentity SimulatedCluster::Identity(const v1::TaskOrder& order) {
   v1::TaskIdentity task;
   task.set_job_id(order.job_id());
@@ -519,6 +529,13 @@ void SimulatedCluster::ProgressAll(const std::string& job_id, uint64_t clock) {
 
 void SimulatedCluster::EvaluateAll(const std::string& job_id, uint64_t clock, uint64_t correct) {
   for (const v1::TaskOrder& order : Orders(job_id)) Evaluate(order, clock, correct);
+}
+
+absl::StatusOr<v1::AdjustReply> SimulatedCluster::AdjustAll(const std::string& job_id,
+                                                            uint64_t clock) {
+  Answer<v1::AdjustReply> answer;
+  for (const v1::TaskOrder& order : Orders(job_id)) answer = Adjust(order, clock);
+  return answer.came() ? answer.get() : answer.status();
 }
 
 void SimulatedCluster::EndAll(const std::string& job_id) {

@@ -180,6 +180,7 @@ class SimulatedCluster {
   absl::Status TellWait(const v1::TaskOrder& order, const std::string& waits_for);
   Answer<v1::ReportEvaluationReply> Evaluate(const v1::TaskOrder& order, uint64_t clock,
                                              uint64_t correct = 5);
+  Answer<v1::AdjustReply> Adjust(const v1::TaskOrder& order, uint64_t clock);
   Answer<v1::CommitCheckpointReply> Checkpoint(const v1::TaskOrder& order, uint64_t clock,
                                                const std::string& data_preparation = "");
   // Commits a part of a program's checkpoint, or all of it, with files of these names.
@@ -200,6 +201,8 @@ class SimulatedCluster {
   void MeetAll(const std::string& job_id);
   void ProgressAll(const std::string& job_id, uint64_t clock);
   void EvaluateAll(const std::string& job_id, uint64_t clock, uint64_t correct = 5);
+  // Returns the answer to the last task.
+  absl::StatusOr<v1::AdjustReply> AdjustAll(const std::string& job_id, uint64_t clock);
   void EndAll(const std::string& job_id);
   // Takes a job from wherever it is to its end.
   void Finish(const std::string& job_id, uint64_t total_steps = 10);

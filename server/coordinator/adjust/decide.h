@@ -1,0 +1,33 @@
+#ifndef MUSTER_SERVER_COORDINATOR_ADJUST_DECIDE_H_
+#define MUSTER_SERVER_COORDINATOR_ADJUST_DECIDE_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/types/optional.h"
+#include "proto/adjustment.pb.h"
+
+namespace muster {
+
+namespace v1 {
+class JobRecord;
+}  // namespace v1
+
+// What is known when something may be decided for a job.
+struct AdjustmentFacts {
+  // The job, with all evaluations and adjustments up to the clock.
+  const v1::JobRecord& record;
+  // Number of steps made before those that the decision is for.
+  uint64_t clock = 0;
+  // The gradient noise scale in examples; absent: no task knows it.
+  absl::optional<double> noise_scale;
+};
+
+// Decides what changes for the steps from the clock on: asks each decider in turn. Absent: nothing
+// changes. A pure function, so a coordinator that was restarted before it had stored its decision
+// decides the same.
+std::optional<v1::Adjustment> DecideAdjustment(const AdjustmentFacts& facts);
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_ADJUST_DECIDE_H_
