@@ -27,6 +27,7 @@
 #include "common/rpc/parameter_service/grpc_parameter_client.h"
 #include "common/rpc/parameter_service/parameter_client.h"
 #include "common/rpc/rpc_credentials.h"
+#include "common/step/step_batches.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 #include "proto/job_service.pb.h"
@@ -253,7 +254,15 @@ MeasuredRun Figures(const v1::JobStatus& warm, const v1::JobStatus& end) {
   const double steps = std::max(1.0, after.steps - before.steps);
   const double seconds = (after.training - before.training) / workers;
   if (seconds > 0) run.steps_per_second = steps / workers / seconds;
-  run.examples_per_second = run.steps_per_second * end.spec().batch_size();
+  const StepBatches batches = BatchesOf(end.spec());
+  const auto examples_before = [&](uint64_t clock) {
+    return static_cast<double>(batches.At(static_cast<int64_t>(clock)).begin);
+  };
+  if (run.steps > run.warmup_steps) {
+    run.examples_per_second = run.steps_per_second *
+                              (examples_before(run.steps) - examples_before(run.warmup_steps)) /
+                              static_cast<double>(run.steps - run.warmup_steps);
+  }
   run.compute_seconds = (after.compute - before.compute) / steps;
   run.communication_seconds = (after.communication - before.communication) / steps;
   run.waiting_seconds = (after.waiting - before.waiting) / steps;
@@ -268,7 +277,7 @@ MeasuredRun Figures(const v1::JobStatus& warm, const v1::JobStatus& end) {
   for (const v1::EvaluationResult& evaluation : end.evaluations()) {
     run.metric = evaluation.metric();
     run.curve.push_back({.step = evaluation.clock(),
-                         .examples = evaluation.clock() * end.spec().batch_size(),
+                         .examples = static_cast<uint64_t>(examples_before(evaluation.clock())),
                          .seconds = evaluation.training_seconds(),
                          .loss = evaluation.loss(),
                          .metric = std::nullopt});

@@ -70,7 +70,7 @@ absl::StatusOr<RoadTraffic> AllReduceTraffic(const JobPlan& plan, const v1::Tabl
 void AddRows(const JobPlan& plan, RoadTraffic& road) {
   if (plan.model.sparse.empty()) return;
   const uint64_t share =
-      CeilDivide<uint64_t>(plan.spec.batch_size(), SizeAlong(kDataAxes, plan.spec));
+      CeilDivide<uint64_t>(LargestBatch(plan.spec), SizeAlong(kDataAxes, plan.spec));
   const double rows = static_cast<double>(DistinctRows(plan.model, plan.data, share));
   const bool rows_by_servers = !road.all_reduce || IsHybrid(plan.spec);
   const double element = rows_by_servers ? ElementBytes(plan.spec.update()) : 4;

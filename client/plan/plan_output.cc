@@ -96,7 +96,8 @@ std::string CostsText(const JobPlan& plan) {
   const std::string item = costs.items_are_tokens ? "token" : "example";
   const double documents = plan.data.document_tokens;
   std::string text = absl::StrCat(
-      "A step: ", FormatCount(costs.items), " ", item, "s, ", Operations(costs.flops()),
+      plan.spec.batch_changes().empty() ? "A step: " : "The largest step: ",
+      FormatCount(costs.items), " ", item, "s, ", Operations(costs.flops()),
       costs.items_are_tokens ? "; a " : "; an ", item, " ", Operations(costs.flops_per_item),
       !costs.items_are_tokens ? " (6 N"
       : documents > 0         ? " (6 N + 6 L C D"

@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<OrderedAction>> OrderOfStep(const JobPlan& plan) {
       const JobCalls job,
       JobCalls::Create(PlannedSchema(spec, plan.model), spec,
                        TrainsByAllReduce(spec) ? CallRoad::kAllReduce : CallRoad::kServers));
-  const BatchDivision batch = {.batch_size = spec.batch_size(),
+  const BatchDivision batch = {.batch_size = LargestBatch(spec),
                                .data_ranks = SizeAlong(kDataAxes, spec),
                                .job_data_ranks = SizeAlong(kDataAxes, spec),
                                .micro_batches = shape.micro_batches};

@@ -38,6 +38,7 @@ void LeaveOneStep(ProofClipping clipping, v1::JobSpec& spec) {
   }
   optimizer.set_learning_rate(kProofRate);
   spec.clear_schedule();
+  spec.clear_batch_changes();
   if (clipping == ProofClipping::kNone) spec.clear_clipping();
   spec.mutable_clipping()->set_measure_norm(true);
   spec.mutable_stop()->Clear();

@@ -12,6 +12,7 @@
 #include "common/base/status_macros.h"
 #include "common/checkpoint/checkpoint_name.h"
 #include "common/job/adapter_validator.h"
+#include "common/job/batch_validator.h"
 #include "common/job/context_validator.h"
 #include "common/job/device_validator.h"
 #include "common/job/expert_validator.h"
@@ -318,25 +319,6 @@ absl::Status ValidateThreads(const v1::JobSpec& spec) {
                               " (0: the worker's processors divided by its slots)"));
 }
 
-absl::Status ValidateSize(const v1::JobSpec& spec) {
-  const uint32_t data_ranks = SizeAlong(kDataAxes, spec);
-  if (spec.batch_size() < data_ranks) {
-    return Invalid(
-        "batch_size", spec.batch_size(),
-        absl::StrCat(
-            "a step has at least one example for each of its data ranks, which are ", data_ranks,
-            spec.parallelism().data() != 0 ? " (parallelism.data)"
-                                           : absl::StrCat(" (workers ", spec.workers(), ")")));
-  }
-  MUSTER_RETURN_IF_ERROR(ValidateThreads(spec));
-  if (const uint32_t share = spec.batch_size() / data_ranks; spec.micro_batches() > share) {
-    return Invalid("micro_batches", spec.micro_batches(),
-                   absl::StrCat("a data rank's share of a step is ", share, " of its ",
-                                spec.batch_size(), " examples, and a micro-batch at least one"));
-  }
-  return absl::OkStatus();
-}
-
 // Checks what ends a job before its last step.
 absl::Status ValidateEarlyStop(const v1::JobSpec& spec) {
   const v1::StopSpec& stop = spec.stop();
@@ -392,10 +374,10 @@ absl::Status ValidateStop(const v1::JobSpec& spec) {
     return absl::InvalidArgumentError(
         absl::StrCat(absl::StrJoin(set, " and "), "; set exactly one of them"));
   }
-  if (stop.steps() > kMostExamples / spec.batch_size()) {
-    return Invalid("stop.steps", stop.steps(),
-                   absl::StrCat("with batch_size ", spec.batch_size(), " it may be at most ",
-                                kMostExamples / spec.batch_size()));
+  if (const uint32_t batch = LargestBatch(spec); stop.steps() > kMostExamples / batch) {
+    return Invalid(
+        "stop.steps", stop.steps(),
+        absl::StrCat("with batch_size ", batch, " it may be at most ", kMostExamples / batch));
   }
   if (stop.tokens() > 0 && !HasSequences(spec.data())) {
     return Invalid("stop.tokens", stop.tokens(),
@@ -449,7 +431,8 @@ absl::Status ValidateJob(const v1::JobSpec& given) {
   MUSTER_RETURN_IF_ERROR(ValidateContext(spec));
   MUSTER_RETURN_IF_ERROR(ValidateExpertRanks(spec));
   MUSTER_RETURN_IF_ERROR(ValidateZero(spec));
-  MUSTER_RETURN_IF_ERROR(ValidateSize(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateBatches(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateThreads(spec));
   return ValidateStop(spec);
 }
 

@@ -57,8 +57,16 @@ uint32_t SizeAlong(Axes axes, const v1::JobSpec& spec) {
   return static_cast<uint32_t>(MeshOf(spec).size(axes));
 }
 
+uint32_t LargestBatch(const v1::JobSpec& spec) {
+  uint32_t largest = spec.batch_size();
+  for (const v1::BatchChange& change : spec.batch_changes()) {
+    largest = std::max(largest, change.batch_size());
+  }
+  return largest;
+}
+
 uint32_t LargestMicroBatch(const v1::JobSpec& spec) {
-  const uint32_t share = CeilDivide(spec.batch_size(), SizeAlong(kDataAxes, spec));
+  const uint32_t share = CeilDivide(LargestBatch(spec), SizeAlong(kDataAxes, spec));
   return CeilDivide(share, std::max(1u, spec.micro_batches()));
 }
 

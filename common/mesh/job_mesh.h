@@ -25,6 +25,9 @@ Mesh MeshOf(const v1::JobSpec& spec, uint32_t ranks);
 // Returns the size of the mesh of all the job's workers along the axes.
 uint32_t SizeAlong(Axes axes, const v1::JobSpec& spec);
 
+// Returns the examples of the job's largest step, whose memory all steps have.
+uint32_t LargestBatch(const v1::JobSpec& spec);
+
 // Returns the examples of the largest micro-batch of any data rank. A round with fewer data ranks
 // has no larger micro-batch (common/step/shares.h).
 uint32_t LargestMicroBatch(const v1::JobSpec& spec);

@@ -144,6 +144,10 @@ TEST(JobMeshTest, DataRanksAndMicroBatchesShareTheBatch) {
   EXPECT_EQ(LargestMicroBatch(spec), 2u);
   spec.set_micro_batches(0);
   EXPECT_EQ(LargestMicroBatch(spec), 3u);
+  spec.add_batch_changes()->set_batch_size(15);
+  spec.add_batch_changes()->set_batch_size(9);
+  EXPECT_EQ(LargestBatch(spec), 15u);
+  EXPECT_EQ(LargestMicroBatch(spec), 5u);
 }
 
 }  // namespace

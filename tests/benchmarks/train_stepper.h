@@ -25,8 +25,8 @@ class BatchesInTurn final : public MicroBatchSource {
   // REQUIRES: a batch.
   explicit BatchesInTurn(std::vector<Batch> batches) : batches_(std::move(batches)) {}
 
-  int count() const override { return 1; }
-  uint64_t first_example(int micro_batch) const override { return 0; }
+  int Count(uint64_t) const override { return 1; }
+  uint64_t FirstExample(uint64_t, int) const override { return 0; }
   absl::Status Read(uint64_t clock, int micro_batch, Batch& batch) override;
 
  private:

@@ -105,7 +105,7 @@ class DeviceJob : public ::testing::Test {
     job_ = std::make_unique<PreparedJob>(PrepareJob(spec_).value());
     sampler_ = Sampler::Create({.seed = spec_.seed(),
                                 .data_ranks = SizeAlong(kDataAxes, spec_),
-                                .batch_size = spec_.batch_size(),
+                                .batches = job_->batches,
                                 .training_examples = job_->dataset->info().examples,
                                 .micro_batches = spec_.micro_batches()})
                    .value();

@@ -74,7 +74,7 @@ class LocalJob {
         strategy_(LocalStrategy::Create(*job_.schema).value()),
         engine_(spec, *job_.model, *strategy_) {
     SamplerOptions sampling;
-    sampling.batch_size = spec.batch_size();
+    sampling.batches = job_.batches;
     sampling.training_examples = job_.split.training;
     const std::unique_ptr<const Sampler> sampler = Sampler::Create(sampling).value();
     RealClock clock;

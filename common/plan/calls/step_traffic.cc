@@ -143,7 +143,7 @@ absl::StatusOr<PredictedTraffic> PredictSlots(const v1::TablesSchema& schema,
   for (int slot = 0; slot < mesh.world_size(); ++slot) {
     const RankTraffic& rank = ranks[job.KindOf(slot)];
     const Share share =
-        ShareOf(spec.batch_size(), mesh.Position(slot, kDataAxes), mesh.size(kDataAxes));
+        ShareOf(LargestBatch(spec), mesh.Position(slot, kDataAxes), mesh.size(kDataAxes));
     std::vector<double> pulls;
     const AxisTraffic traffic = rank.OfSlot(slot, share.size(), pulls);
     predicted.workers.push_back(traffic.total());
@@ -202,8 +202,8 @@ absl::StatusOr<std::vector<AxisTraffic>> PredictMeanTraffic(const v1::TablesSche
   MUSTER_ASSIGN_OR_RETURN(const JobCalls job, CallsOf(schema, spec, road, way));
   CallBytes bytes(way);
   const uint64_t data_ranks = job.mesh().size(kDataAxes);
-  const uint64_t examples = spec.batch_size() / data_ranks;
-  const uint64_t larger = spec.batch_size() % data_ranks;
+  const uint64_t examples = LargestBatch(spec) / data_ranks;
+  const uint64_t larger = LargestBatch(spec) % data_ranks;
   const Mesh model = job.kinds();
   const int ranks = model.size(kLayerAxes);
   // The first rank of a layer has more than the others, which have equally many; but which of them

@@ -11,6 +11,7 @@
 #include "common/optim/optimizer.h"
 #include "common/partition/schema.h"
 #include "common/plan/size/distinct_rows.h"
+#include "common/step/step_batches.h"
 #include "common/tables/key_index.h"
 #include "common/tables/row_memory.h"
 #include "proto/job.pb.h"
@@ -30,14 +31,11 @@ uint64_t RowFloats(const v1::OptimizerSpec& spec, uint64_t dim) {
   return dim + (optimizer.ok() ? (*optimizer)->state_floats(dim) : 0);
 }
 
-// Returns the examples that all workers together see before the job ends; the largest number for
-// more.
+// Returns the examples that all workers together see before the job ends.
 uint64_t ExamplesSeen(const v1::JobSpec& spec, const DataSize& data) {
   if (spec.stop().steps() > 0) {
-    uint64_t examples = 0;
-    const bool too_many =
-        __builtin_mul_overflow(spec.stop().steps(), uint64_t{spec.batch_size()}, &examples);
-    return too_many ? std::numeric_limits<uint64_t>::max() : examples;
+    const uint64_t steps = std::min<uint64_t>(spec.stop().steps(), StepBatches::kEndless);
+    return BatchesOf(spec).At(static_cast<int64_t>(steps)).begin;
   }
   return data.examples > 0 ? data.examples : uint64_t{1} << 40;
 }
@@ -89,7 +87,7 @@ std::vector<MemoryPart> RowsMemory::OfWorker() const {
     return parts;
   }
   const uint64_t own =
-      DistinctRows(model_, data_, CeilDivide(uint64_t{spec_.batch_size()}, workers_));
+      DistinctRows(model_, data_, CeilDivide(uint64_t{LargestBatch(spec_)}, workers_));
   if (!spec_.stop().evaluate_only()) {
     const uint64_t of_step = ZeroStage(spec_) == 0 ? RowsOfStep(own) : DividedRowsOfStep(own);
     parts.push_back({.name = "rows of a step", .bytes = of_step + of_step / 2});
@@ -103,7 +101,7 @@ uint64_t RowsMemory::KeptByWorker() const {
 }
 
 uint64_t RowsMemory::Copy() const {
-  const uint64_t of_step = OwnedRows(DistinctRows(model_, data_, spec_.batch_size()));
+  const uint64_t of_step = OwnedRows(DistinctRows(model_, data_, LargestBatch(spec_)));
   // The sums as they are sent and received, and added up.
   return KeptByWorker() + 2 * of_step * row_bytes_ + SumBytes(of_step);
 }
@@ -113,7 +111,7 @@ uint64_t RowsMemory::OnServers() const {
   const uint64_t all = DistinctRows(model_, data_, ExamplesSeen(spec_, data_)) * row;
   const uint64_t cache = spec_.sparse_tables().cache_bytes();
   // Beyond the cache, the rows that one step touches.
-  const uint64_t of_step = DistinctRows(model_, data_, spec_.batch_size()) * row;
+  const uint64_t of_step = DistinctRows(model_, data_, LargestBatch(spec_)) * row;
   return cache == 0 ? all : std::min(all, cache + of_step);
 }
 
@@ -130,7 +128,7 @@ uint64_t RowsMemory::SumBytes(uint64_t rows) const { return (rows + rows / 4) * 
 // Returns the bytes of this worker's `own` rows, summed, and of all workers', gathered and summed.
 uint64_t RowsMemory::RowsOfStep(uint64_t own) const {
   return SumBytes(own) + Times(workers_, own) * (row_bytes_ + 16) +
-         SumBytes(DistinctRows(model_, data_, spec_.batch_size()));
+         SumBytes(DistinctRows(model_, data_, LargestBatch(spec_)));
 }
 
 // Returns the same where the ranks of a shard group divide rows (row_exchange.h in
@@ -140,12 +138,12 @@ uint64_t RowsMemory::DividedRowsOfStep(uint64_t own) const {
   const uint64_t replicas = workers_ / shards_;
   const uint64_t asked = std::max(own, DistinctRows(model_, data_, evaluated_));
   const uint64_t of_group =
-      OwnedRows(DistinctRows(model_, data_, CeilDivide(uint64_t{spec_.batch_size()}, replicas)));
+      OwnedRows(DistinctRows(model_, data_, CeilDivide(uint64_t{LargestBatch(spec_)}, replicas)));
   uint64_t moved = std::max(asked, Times(shards_, OwnedRows(asked)));
   uint64_t sums = SumBytes(own) + SumBytes(of_group);
   if (replicas > 1) {
     moved = std::max(moved, Times(replicas, of_group));
-    sums += SumBytes(OwnedRows(DistinctRows(model_, data_, spec_.batch_size())));
+    sums += SumBytes(OwnedRows(DistinctRows(model_, data_, LargestBatch(spec_))));
   }
   return sums + 2 * moved * row_bytes_ + 2 * asked * (sizeof(uint64_t) + sizeof(uint32_t));
 }

@@ -1,5 +1,6 @@
 #include "common/plan/passes/step_costs.h"
 
+#include "common/mesh/job_mesh.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -20,7 +21,7 @@ double RecomputedOfBlock(const v1::ComputeSpec& compute, const TransformerSize& 
 StepCosts CostsOfStep(const v1::JobSpec& spec, const ModelSize& model, double document_tokens) {
   StepCosts costs;
   for (const ProductSize& product : model.products) costs.multiplied += product.multiplied();
-  costs.items = spec.batch_size();
+  costs.items = LargestBatch(spec);
   costs.flops_per_item = 6.0 * static_cast<double>(costs.multiplied);
   if (!model.transformer.has_value()) return costs;
   const TransformerSize& size = *model.transformer;

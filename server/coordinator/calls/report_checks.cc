@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
+#include "common/mesh/job_mesh.h"
 
 namespace muster {
 namespace {
@@ -117,8 +118,8 @@ absl::Status CheckReport(const v1::JobRecord& job, const v1::ReportProgressReque
   MUSTER_RETURN_IF_ERROR(CheckClock(job, "steps", report.steps()));
   // Bounds the steps so that the product fits 64 bits.
   const uint64_t steps =
-      std::clamp<uint64_t>(report.steps(), 1, kMostCount / std::max(1u, job.spec().batch_size()));
-  return CheckAtMost("examples", report.examples(), steps * job.spec().batch_size(),
+      std::clamp<uint64_t>(report.steps(), 1, kMostCount / std::max(1u, LargestBatch(job.spec())));
+  return CheckAtMost("examples", report.examples(), steps * LargestBatch(job.spec()),
                      absl::StrCat("the most of ", report.steps(), " steps"));
 }
 

@@ -85,19 +85,31 @@ void ExpectDataOf(const v1::JobRecord& source, v1::JobRecord& record) {
   }
 }
 
-uint64_t ExamplesSeen(const v1::JobRecord& record, uint64_t clock) {
-  const uint64_t batch = record.spec().batch_size();
-  const uint64_t before =
-      record.has_initial_examples() ? record.initial_examples() : record.initial_clock() * batch;
-  return before + (clock - record.initial_clock()) * batch;
+std::vector<DataPosition> PositionsOf(const v1::JobRecord& record) {
+  std::vector<DataPosition> positions;
+  for (int i = 0; i < record.earlier_clocks_size(); ++i) {
+    positions.push_back({.clock = static_cast<int64_t>(record.earlier_clocks(i)),
+                         .examples = static_cast<int64_t>(record.earlier_examples(i))});
+  }
+  const int64_t clock = static_cast<int64_t>(record.initial_clock());
+  if (clock == 0) return positions;
+  const int64_t examples = record.has_initial_examples()
+                               ? static_cast<int64_t>(record.initial_examples())
+                               : StepBatches(record.spec().batch_size()).At(clock).begin;
+  positions.push_back({.clock = clock, .examples = examples});
+  return positions;
 }
 
-void SetEarlierPositions(const v1::JobRecord& source, v1::JobRecord& record) {
-  *record.mutable_earlier_clocks() = source.earlier_clocks();
-  *record.mutable_earlier_examples() = source.earlier_examples();
-  if (source.initial_clock() == 0) return;
-  record.add_earlier_clocks(source.initial_clock());
-  record.add_earlier_examples(ExamplesSeen(source, source.initial_clock()));
+void SetPositions(const v1::JobRecord& source, uint64_t clock, v1::JobRecord& record) {
+  const StepBatches batches = BatchesOf(source.spec(), PositionsOf(source));
+  std::vector<DataPosition> positions = batches.PositionsUpTo(static_cast<int64_t>(clock));
+  record.set_initial_clock(clock);
+  record.set_initial_examples(positions.empty() ? 0 : positions.back().examples);
+  if (!positions.empty()) positions.pop_back();
+  for (const DataPosition& each : positions) {
+    record.add_earlier_clocks(each.clock);
+    record.add_earlier_examples(each.examples);
+  }
 }
 
 }  // namespace muster

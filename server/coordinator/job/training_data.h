@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "common/step/step_batches.h"
 #include "proto/job_record.pb.h"
 #include "proto/task_service.pb.h"
 
@@ -33,13 +35,13 @@ absl::Status CompareWithJob(const v1::RendezvousRequest& request, const v1::JobR
 // Makes a new job require the data of `source`, if both name the same data.
 void ExpectDataOf(const v1::JobRecord& source, v1::JobRecord& record);
 
-// Returns the number of examples that the job has trained on by `clock`, counted from the beginning
-// of the first job if it resumes others. REQUIRES: clock >= record.initial_clock().
-uint64_t ExamplesSeen(const v1::JobRecord& record, uint64_t clock);
+// Returns the positions in the data at which the job began and those before it that it resumes, and
+// at which these changed their batches, in order (StepBatches); empty if it resumes none.
+std::vector<DataPosition> PositionsOf(const v1::JobRecord& record);
 
-// Says in the record of a new job, which resumes `source`, where that one began and where those
-// before it did (JobRecord.earlier_clocks).
-void SetEarlierPositions(const v1::JobRecord& source, v1::JobRecord& record);
+// Says in the record of a new job that it resumes `source` at a clock, and which examples were seen
+// by then. REQUIRES: clock >= source.initial_clock().
+void SetPositions(const v1::JobRecord& source, uint64_t clock, v1::JobRecord& record);
 
 }  // namespace muster
 

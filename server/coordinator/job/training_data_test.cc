@@ -190,30 +190,44 @@ TEST_F(TrainingDataTest, OrdersSayWhereInTheDataAJobBegins) {
 }
 
 TEST_F(TrainingDataTest, EachJobAddsWhereItBegan) {
-  v1::JobRecord first, second, third;
+  v1::JobRecord first, second, third, fourth;
   first.mutable_spec()->set_batch_size(8);
-  SetEarlierPositions(first, second);
+  SetPositions(first, 4, second);
   EXPECT_EQ(second.earlier_clocks_size(), 0);
+  EXPECT_EQ(second.initial_clock(), 4);
+  EXPECT_EQ(second.initial_examples(), 32);
   second.mutable_spec()->set_batch_size(20);
-  second.set_initial_clock(4);
-  second.set_initial_examples(32);
-  SetEarlierPositions(second, third);
-  third.set_initial_clock(6);
-  third.set_initial_examples(72);
-  v1::JobRecord fourth;
-  SetEarlierPositions(third, fourth);
+  SetPositions(second, 6, third);
+  EXPECT_EQ(third.initial_examples(), 72);
+  third.mutable_spec()->set_batch_size(1);
+  SetPositions(third, 7, fourth);
   EXPECT_THAT(fourth.earlier_clocks(), ::testing::ElementsAre(4, 6));
   EXPECT_THAT(fourth.earlier_examples(), ::testing::ElementsAre(32, 72));
+  EXPECT_EQ(fourth.initial_examples(), 73);
+}
+
+TEST_F(TrainingDataTest, AJobAddsWhereItsBatchesChanged) {
+  v1::JobRecord first, second;
+  first.mutable_spec()->set_batch_size(8);
+  for (const uint64_t step : {2, 5, 9}) {
+    v1::BatchChange& change = *first.mutable_spec()->add_batch_changes();
+    change.set_step(step);
+    change.set_batch_size(10 * step);
+  }
+  SetPositions(first, 6, second);
+  EXPECT_THAT(second.earlier_clocks(), ::testing::ElementsAre(2, 5));
+  EXPECT_THAT(second.earlier_examples(), ::testing::ElementsAre(16, 76));
+  EXPECT_EQ(second.initial_examples(), 126);
+  EXPECT_EQ(PositionsOf(second), BatchesOf(first.spec()).PositionsUpTo(6));
 }
 
 TEST_F(TrainingDataTest, ARecordOfBeforeCountsItsOwnBatches) {
   v1::JobRecord record;
   record.mutable_spec()->set_batch_size(8);
-  EXPECT_EQ(ExamplesSeen(record, 5), 40);
   record.set_initial_clock(3);
-  EXPECT_EQ(ExamplesSeen(record, 5), 40);
+  EXPECT_THAT(PositionsOf(record), ::testing::ElementsAre(DataPosition{3, 24}));
   record.set_initial_examples(60);
-  EXPECT_EQ(ExamplesSeen(record, 5), 76);
+  EXPECT_THAT(PositionsOf(record), ::testing::ElementsAre(DataPosition{3, 60}));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
+#include "common/mesh/job_mesh.h"
 #include "common/plan/memory/remedies.h"
 #include "common/plan/passes/step_costs.h"
 #include "common/plan/size/data_size.h"
@@ -90,7 +91,7 @@ std::string Assumed(const v1::JobSpec& spec, const DataSize& data) {
 // Returns a transformer's operations per example; 0: not known.
 double FlopsPerExample(const v1::JobSpec& spec, const DataSize& data) {
   if (!spec.model().has_transformer() || !VocabularyAssumption(spec, data).empty()) return 0;
-  return CostsOfStep(spec, SizeOfModel(spec, data)).flops() / spec.batch_size();
+  return CostsOfStep(spec, SizeOfModel(spec, data)).flops() / LargestBatch(spec);
 }
 
 // Plans a job that runs a program, which says itself what it takes.

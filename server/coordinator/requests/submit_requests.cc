@@ -272,9 +272,7 @@ absl::Status SubmitRequests::Resume(NewJob& job) const {
   record.set_initial_uri(checkpoint.uri());
   job.data_preparation = found.job->data_preparation;
   record.set_initial_resumes(true);
-  record.set_initial_clock(checkpoint.clock());
-  record.set_initial_examples(ExamplesSeen(found.job->record, checkpoint.clock()));
-  SetEarlierPositions(found.job->record, record);
+  SetPositions(found.job->record, checkpoint.clock(), record);
   for (const v1::Adjustment& each : found.job->record.adjustments()) {
     if (each.clock() <= checkpoint.clock()) *record.add_adjustments() = each;
   }

@@ -1,6 +1,7 @@
 #include "server/coordinator/scheduling/orders.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "common/base/message_fingerprint.h"
@@ -13,6 +14,17 @@
 
 namespace muster {
 namespace {
+
+void AddPositions(std::vector<DataPosition> positions, v1::TaskOrder& order) {
+  if (positions.empty()) return;
+  order.set_data_clock(positions.back().clock);
+  order.set_data_examples(positions.back().examples);
+  positions.pop_back();
+  for (const DataPosition& each : positions) {
+    order.add_earlier_data_clocks(each.clock);
+    order.add_earlier_data_examples(each.examples);
+  }
+}
 
 void AddOrder(const Member& member, const Job& job, uint32_t slot, const OrderContext& context,
               v1::HeartbeatReply& reply) {
@@ -31,10 +43,7 @@ void AddOrder(const Member& member, const Job& job, uint32_t slot, const OrderCo
   // Set only in this case, so that an order does not change while its generation runs.
   if (!record.restore_uri().empty()) order.set_data_preparation(job.data_preparation);
   order.set_start_clock(record.start_clock());
-  order.set_data_clock(record.initial_clock());
-  order.set_data_examples(ExamplesSeen(record, record.initial_clock()));
-  *order.mutable_earlier_data_clocks() = record.earlier_clocks();
-  *order.mutable_earlier_data_examples() = record.earlier_examples();
+  AddPositions(PositionsOf(record), order);
   order.set_checkpoint_root(context.checkpoint_root);
   if (record.spec().parallelism().zero().redundancy() > 0 || RunsProgram(record.spec())) {
     order.set_worker_id(member.record.id());

@@ -393,8 +393,10 @@ TEST(SequenceDatasetTest, AnEpochOfWholeDocumentsLearnsEveryTokenOnceForAnyDataR
     std::vector<int64_t> seen;
     int64_t clock = 0;
     for (const int64_t ranks : {1, 3, 2}) {
-      const auto sampler = Sampler::Create(
-          {.seed = 9, .data_ranks = ranks, .batch_size = 3, .training_examples = examples});
+      const auto sampler = Sampler::Create({.seed = 9,
+                                            .data_ranks = ranks,
+                                            .batches = StepBatches(3),
+                                            .training_examples = examples});
       ASSERT_TRUE(sampler.ok()) << sampler.status();
       const int64_t until = ranks == 2 ? (examples + 2) / 3 : clock + 4;
       std::vector<int64_t> share;

@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/step/step_batches.h"
 #include "worker/data/dataset.h"
-#include "worker/data/sampling/data_position.h"
 #include "worker/data/sampling/mixture.h"
 
 namespace muster {
@@ -19,14 +19,13 @@ class JobSpec;
 // Makes the mixture of a job whose data are one; null if they are not. `sources` are
 // DatasetInfo::sources; `total_steps` is the job's last clock.
 //
-// Weights that change at step s change where its batch begins: at position begin.examples + (s -
-// begin.clock) · batch_size. Steps before begin.clock lie between two positions that begin.earlier
-// names, and count by the batches between those.
+// Weights that change at step s change where its batch begins, also if that step was one of a job
+// that this one goes on from.
 //
 // InvalidArgument, naming the step: the sources are used up before the job ends. Otherwise errors
 // are Mixture's.
 absl::StatusOr<std::shared_ptr<const Mixture>> MakeJobMixture(
-    const v1::JobSpec& spec, absl::Span<const DatasetSource> sources, const DataPosition& begin,
+    const v1::JobSpec& spec, absl::Span<const DatasetSource> sources, const StepBatches& batches,
     int64_t total_steps);
 
 }  // namespace muster

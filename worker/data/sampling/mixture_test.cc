@@ -173,7 +173,7 @@ TEST(MixtureTest, AnyDataRanksGoOnWithTheVeryExamples) {
   int64_t clock = 0;
   for (const int data_ranks : {1, 3, 2}) {
     const auto sampler = Sampler::Create({.data_ranks = data_ranks,
-                                          .batch_size = 12,
+                                          .batches = StepBatches(12),
                                           .training_examples = 98,
                                           .job_data_ranks = 3,
                                           .mixture = mixture})
@@ -181,7 +181,7 @@ TEST(MixtureTest, AnyDataRanksGoOnWithTheVeryExamples) {
     for (const int64_t end = clock + 5; clock < end; ++clock) {
       std::vector<int64_t> part;
       for (int rank = 0; rank < data_ranks; ++rank) {
-        for (int64_t i = 0; i < sampler->MicroBatches(); ++i) {
+        for (int64_t i = 0; i < sampler->MicroBatches(clock); ++i) {
           sampler->MicroBatchExamples(clock, rank, i, part);
           seen.insert(seen.end(), part.begin(), part.end());
         }

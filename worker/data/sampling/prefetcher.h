@@ -41,12 +41,18 @@ class Prefetcher {
   // follow the last one, the prefetcher drops what it holds and goes on from there. Errors are
   // those of Dataset::Read, with data rank and clock named; asking again reads again.
   // InvalidArgument: `clock` lies outside [0, end_clock), or `micro_batch` outside [0,
-  // Sampler::MicroBatches()).
+  // Sampler::MicroBatches(clock)).
   absl::Status Next(int64_t clock, int64_t micro_batch, Batch& batch);
 
  private:
+  struct Place {
+    int64_t clock = 0;
+    int64_t micro_batch = 0;
+
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+
   struct Entry {
-    int64_t position = 0;
     absl::Status status;
     Batch batch;
   };
@@ -54,25 +60,24 @@ class Prefetcher {
   void ReadAhead();
   bool CanReadLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool FrontReadyLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SeekLocked(int64_t position) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SeekLocked(const Place& place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns the place of the micro-batch that follows.
+  Place After(const Place& place) const;
 
   const Dataset& dataset_;
   const Sampler& sampler_;
   const PrefetcherOptions options_;
-  // Micro-batches per clock; micro-batch m of clock c has position c micro_batches_ + m.
-  const int64_t micro_batches_;
-  const int64_t end_position_;
 
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   // Number of seeks; a read that began before the last one is dropped.
   int64_t seeks_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The position that Next hands out without a seek: the front of `ready_` or, if `ready_` is
+  // The place that Next hands out without a seek: the front of `ready_` or, if `ready_` is
   // empty, the read in progress or to come.
-  int64_t expected_ ABSL_GUARDED_BY(mutex_);
-  // The position that the thread reads next.
-  int64_t next_ ABSL_GUARDED_BY(mutex_);
-  // Ready micro-batches, for consecutive positions.
+  Place expected_ ABSL_GUARDED_BY(mutex_);
+  // The place that the thread reads next.
+  Place next_ ABSL_GUARDED_BY(mutex_);
+  // Ready micro-batches, which follow one another.
   std::deque<Entry> ready_ ABSL_GUARDED_BY(mutex_);
   std::vector<Batch> free_ ABSL_GUARDED_BY(mutex_);
 

@@ -21,7 +21,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::unique_ptr<const Sampler> TestSampler() {
-  return Sampler::Create({.seed = 1, .data_ranks = 2, .batch_size = 10, .training_examples = 100})
+  return Sampler::Create(
+             {.seed = 1, .data_ranks = 2, .batches = StepBatches(10), .training_examples = 100})
       .value();
 }
 
@@ -168,7 +169,7 @@ TEST(PrefetcherTest, HandsOutMicroBatchesInOrderAndSeeksToAny) {
   RecordingDataset dataset;
   const auto sampler = Sampler::Create({.seed = 1,
                                         .data_ranks = 2,
-                                        .batch_size = 20,
+                                        .batches = StepBatches(20),
                                         .training_examples = 100,
                                         .job_data_ranks = 2,
                                         .micro_batches = 3})
@@ -191,6 +192,31 @@ TEST(PrefetcherTest, HandsOutMicroBatchesInOrderAndSeeksToAny) {
   EXPECT_EQ(prefetcher.Next(4, 3, batch).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(prefetcher.Next(4, -1, batch).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(prefetcher.Next(6, 0, batch).code(), absl::StatusCode::kInvalidArgument);
+}
+
+// One of two data ranks takes micro-batches no larger than with both, so their number varies.
+TEST(PrefetcherTest, StepsHaveMicroBatchesByTheirBatch) {
+  RecordingDataset dataset;
+  SamplerOptions options = {
+      .data_ranks = 1, .batches = StepBatches(6), .training_examples = 100, .job_data_ranks = 2};
+  options.micro_batches = 2;
+  options.batches.SetSize(2, 11);
+  options.batches.SetSize(4, 4);
+  const auto sampler = Sampler::Create(options).value();
+  Prefetcher prefetcher(dataset, *sampler, {.end_clock = 6});
+  Batch batch;
+  std::vector<int64_t> examples;
+  std::vector<int64_t> counts;
+  for (int64_t clock = 0; clock < 6; ++clock) {
+    counts.push_back(sampler->MicroBatches(clock));
+    for (int64_t micro_batch = 0; micro_batch < counts.back(); ++micro_batch) {
+      ASSERT_TRUE(prefetcher.Next(clock, micro_batch, batch).ok());
+      sampler->MicroBatchExamples(clock, 0, micro_batch, examples);
+      EXPECT_EQ(batch.labels, std::vector<int32_t>(examples.begin(), examples.end()));
+    }
+  }
+  EXPECT_THAT(counts, ::testing::ElementsAre(3, 3, 4, 4, 4, 4));
+  EXPECT_EQ(dataset.reads_begun(), 22);
 }
 
 TEST(PrefetcherTest, DropsAReadThatASeekOvertook) {

@@ -16,42 +16,42 @@ absl::StatusOr<std::unique_ptr<const Sampler>> Sampler::Create(const SamplerOpti
     return absl::InvalidArgumentError(
         absl::StrCat("a batch for ", options.data_ranks, " data ranks; there must be at least 1"));
   }
-  if (options.batch_size < options.data_ranks) {
-    return absl::InvalidArgumentError(absl::StrCat("batch_size is ", options.batch_size,
+  const StepBatches::Sizes sizes = options.batches.SizesFrom(options.first_clock);
+  if (sizes.smallest < options.data_ranks) {
+    return absl::InvalidArgumentError(absl::StrCat("batch_size is ", sizes.smallest,
                                                    "; it must be at least 1 for each of the ",
                                                    options.data_ranks, " data ranks"));
   }
-  if (options.batch_size > options.training_examples) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "batch_size is ", options.batch_size, ", more than the ", options.training_examples,
-        " training examples; lower it to at most that, or train on more data"));
+  if (sizes.largest > options.training_examples) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("batch_size is ", sizes.largest, ", more than the ", options.training_examples,
+                     " training examples; lower it to at most that, or train on more data"));
   }
   if (options.data_ranks > options.job_data_ranks) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.data_ranks, " data ranks share the batch of a job that has ",
                      options.job_data_ranks, "; there can be no more than those"));
   }
-  const int64_t share = options.batch_size / options.job_data_ranks;
+  const int64_t share = sizes.smallest / options.job_data_ranks;
   if (options.micro_batches < 1 || options.micro_batches > share) {
     return absl::InvalidArgumentError(
         absl::StrCat("micro_batches is ", options.micro_batches, "; it must be from 1 to ", share,
-                     ", a data rank's share of batch_size ", options.batch_size));
+                     ", a data rank's share of batch_size ", sizes.smallest));
   }
   return absl::WrapUnique<const Sampler>(new Sampler(options));
 }
 
-Sampler::Sampler(const SamplerOptions& options)
-    : options_(options),
-      division_({.batch_size = options.batch_size,
-                 .data_ranks = options.data_ranks,
-                 .job_data_ranks = options.job_data_ranks,
-                 .micro_batches = options.micro_batches}) {}
+BatchDivision Sampler::DivisionAt(int64_t clock) const {
+  return {.batch_size = options_.batches.At(clock).size,
+          .data_ranks = options_.data_ranks,
+          .job_data_ranks = options_.job_data_ranks,
+          .micro_batches = options_.micro_batches};
+}
 
 void Sampler::MicroBatchExamples(int64_t clock, int64_t data_rank, int64_t micro_batch,
                                  std::vector<int64_t>& examples) const {
-  const int64_t batch =
-      options_.begin.examples + (clock - options_.begin.clock) * options_.batch_size;
-  const Share part = division_.MicroBatch(data_rank, micro_batch);
+  const int64_t batch = options_.batches.At(clock).begin;
+  const Share part = DivisionAt(clock).MicroBatch(data_rank, micro_batch);
   const int64_t n = options_.training_examples;
   examples.clear();
   examples.reserve(part.size());

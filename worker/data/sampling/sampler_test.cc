@@ -17,7 +17,7 @@ SamplerOptions Options(int64_t data_ranks, int64_t batch_size, int64_t training_
                        uint64_t seed = 1) {
   return {.seed = seed,
           .data_ranks = data_ranks,
-          .batch_size = batch_size,
+          .batches = StepBatches(batch_size),
           .training_examples = training_examples};
 }
 
@@ -26,9 +26,9 @@ std::vector<int64_t> JoinedBatch(const Sampler& sampler, int64_t clock) {
   std::vector<int64_t> joined;
   std::vector<int64_t> part = {-1};
   for (int64_t data_rank = 0; data_rank < sampler.options().data_ranks; ++data_rank) {
-    for (int64_t i = 0; i < sampler.MicroBatches(); ++i) {
+    for (int64_t i = 0; i < sampler.MicroBatches(clock); ++i) {
       sampler.MicroBatchExamples(clock, data_rank, i, part);
-      EXPECT_EQ(sampler.MicroBatchBegin(data_rank, i), joined.size());
+      EXPECT_EQ(sampler.MicroBatchBegin(clock, data_rank, i), joined.size());
       joined.insert(joined.end(), part.begin(), part.end());
     }
   }
@@ -70,7 +70,8 @@ TEST(SamplerTest, AnotherBatchSizeGoesOnWhereTheFirstOneWas) {
   ASSERT_TRUE(std::equal(first.begin(), first.end(), whole.begin()));
   for (const int64_t batch_size : {2, 3, 4, 8, 20, 40}) {
     SamplerOptions options = Options(2, batch_size, 40);
-    options.begin = {.clock = 5, .examples = 20};
+    options.batches = StepBatches({DataPosition{5, 20}}, batch_size);
+    options.first_clock = 5;
     const auto sampler = Sampler::Create(options).value();
     std::vector<int64_t> rest;
     for (int64_t clock = 5; clock < 7; ++clock) {
@@ -107,11 +108,11 @@ TEST(SamplerTest, FewerDataRanksTakeTheSameBatchInMoreMicroBatches) {
   SamplerOptions options = Options(4, 64, 1000);
   options.micro_batches = 2;
   const auto all = Sampler::Create(options).value();
-  EXPECT_EQ(all->MicroBatches(), 2);
+  EXPECT_EQ(all->MicroBatches(5), 2);
   options.job_data_ranks = 4;
   options.data_ranks = 2;
   const auto half = Sampler::Create(options).value();
-  EXPECT_EQ(half->MicroBatches(), 4);
+  EXPECT_EQ(half->MicroBatches(5), 4);
   EXPECT_EQ(JoinedBatch(*half, 5), JoinedBatch(*all, 5));
 }
 
@@ -119,13 +120,34 @@ TEST(SamplerTest, ARankThatNeedsFewerMicroBatchesRunsTheLastOverNoExamples) {
   SamplerOptions options = Options(2, 7, 100);
   options.job_data_ranks = 3;
   const auto sampler = Sampler::Create(options).value();
-  ASSERT_EQ(sampler->MicroBatches(), 2);
+  ASSERT_EQ(sampler->MicroBatches(4), 2);
   std::vector<int64_t> examples;
   sampler->MicroBatchExamples(4, 0, 0, examples);
   EXPECT_EQ(examples.size(), 3);
   sampler->MicroBatchExamples(4, 0, 1, examples);
   EXPECT_EQ(examples.size(), 0);
   EXPECT_EQ(JoinedBatch(*sampler, 4), JoinedBatch(*Sampler::Create(Options(1, 7, 100)).value(), 4));
+}
+
+// A ramp, whose batches are divided among any number of data ranks and micro-batches.
+TEST(SamplerTest, BatchesThatGrowSeeEachExampleOnce) {
+  SamplerOptions options = Options(1, 6, 100);
+  options.batches.SetSize(3, 14);
+  options.batches.SetSize(4, 9);
+  options.batches.SetSize(9, 21);
+  const std::vector<int64_t> alone = Stream(options, 20);
+  ASSERT_GE(alone.size(), 200);
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    std::vector<int64_t> seen(alone.begin() + epoch * 100, alone.begin() + (epoch + 1) * 100);
+    std::sort(seen.begin(), seen.end());
+    for (int64_t i = 0; i < 100; ++i) ASSERT_EQ(seen[i], i) << "epoch " << epoch;
+  }
+  options.job_data_ranks = 3;
+  options.micro_batches = 2;
+  for (const int64_t data_ranks : {1, 2, 3}) {
+    options.data_ranks = data_ranks;
+    EXPECT_EQ(Stream(options, 20), alone) << data_ranks << " data ranks";
+  }
 }
 
 TEST(SamplerTest, RefusesSizesThatDoNotFitNamingBoth) {

@@ -12,8 +12,10 @@
 namespace muster {
 namespace {
 
-// Keeps positions in the stream of examples within a signed 64-bit number.
-constexpr double kMostPositions = 0x1p62;
+absl::Status TooManyExamples(const std::string& end) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(end, ", which asks for more than 2^62 examples in all; lower it"));
+}
 
 // Returns the examples that the whole job sees; nullopt if the job counts steps.
 std::optional<double> ExamplesOf(const v1::StopSpec& stop, const TrainingSize& size) {
@@ -34,7 +36,7 @@ std::string EndOf(const v1::StopSpec& stop) {
 }  // namespace
 
 absl::StatusOr<int64_t> TotalSteps(const v1::StopSpec& stop, const TrainingSize& size,
-                                   int64_t batch_size, const DataPosition& begin) {
+                                   const StepBatches& batches, int64_t first_clock) {
   if (!(stop.epochs() >= 0) || std::isinf(stop.epochs())) {
     return absl::InvalidArgumentError(
         absl::StrCat("stop.epochs is ", stop.epochs(), "; it must be a number, and at least 0"));
@@ -51,29 +53,28 @@ absl::StatusOr<int64_t> TotalSteps(const v1::StopSpec& stop, const TrainingSize&
         ", yet there are no training examples; lower data.holdout, or set stop.evaluate_only "
         "instead"));
   }
-  if (batch_size < 1) {
+  if (const int64_t smallest = batches.SizesFrom(first_clock).smallest; smallest < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("batch_size is ", batch_size, "; it must be at least 1"));
+        absl::StrCat("batch_size is ", smallest, "; it must be at least 1"));
   }
-  if (batch_size > size.examples) {
+  if (const int64_t largest = batches.SizesFrom(first_clock).largest; largest > size.examples) {
     return absl::InvalidArgumentError(
-        absl::StrCat("batch_size is ", batch_size, ", more than the ", size.examples,
+        absl::StrCat("batch_size is ", largest, ", more than the ", size.examples,
                      " training examples; lower it to at most that, or train on more data"));
   }
-  const double first = static_cast<double>(begin.clock);
-  const double seen = static_cast<double>(begin.examples);
+  constexpr int64_t kEndless = StepBatches::kEndless;
   const std::optional<double> examples = ExamplesOf(stop, size);
-  const double steps = examples.has_value()
-                           ? first + std::ceil(std::max(0.0, *examples - seen) / batch_size)
-                           : static_cast<double>(stop.steps());
-  if (seen + std::max(0.0, steps - first) * static_cast<double>(batch_size) >= kMostPositions) {
-    return absl::InvalidArgumentError(absl::StrCat(EndOf(stop), ", which asks for ", steps,
-                                                   " steps of ", batch_size,
-                                                   " examples, beyond 2^62 examples in all; lower "
-                                                   "it"));
+  if (examples.has_value() && *examples >= static_cast<double>(kEndless)) {
+    return TooManyExamples(EndOf(stop));
   }
-  return std::max<int64_t>(
-      1, examples.has_value() ? static_cast<int64_t>(steps) : static_cast<int64_t>(stop.steps()));
+  const int64_t steps =
+      examples.has_value()
+          ? std::max(first_clock, batches.ClockAfter(static_cast<int64_t>(std::ceil(*examples))))
+          : static_cast<int64_t>(std::min<uint64_t>(stop.steps(), kEndless));
+  if (batches.At(std::max(first_clock, steps)).begin >= kEndless) {
+    return TooManyExamples(EndOf(stop));
+  }
+  return std::max<int64_t>(1, steps);
 }
 
 }  // namespace muster

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "worker/data/sampling/data_position.h"
+#include "common/step/step_batches.h"
 
 namespace muster {
 
@@ -21,13 +21,13 @@ struct TrainingSize {
 // Returns the last clock of a job: `stop.steps`, or the first clock at which the job has seen
 // `stop.epochs` epochs of the training examples or `stop.tokens` tokens. All count from the
 // beginning of the first job if this one goes on from another. Epochs or tokens that were reached
-// before give `begin.clock`. 0 for a job that only evaluates.
+// before give `first_clock`, the clock at which this job begins. 0 for a job that only evaluates.
 //
 // InvalidArgument: not exactly one of steps, epochs and tokens is set (unless the job only
-// evaluates), epochs is negative or not finite, the batch is empty or larger than the training
-// data, or the job would see more than 2^62 examples.
+// evaluates), epochs is negative or not finite, a batch of this job is larger than the training
+// data, or the job would see 2^62 examples or more.
 absl::StatusOr<int64_t> TotalSteps(const v1::StopSpec& stop, const TrainingSize& size,
-                                   int64_t batch_size, const DataPosition& begin = {});
+                                   const StepBatches& batches, int64_t first_clock = 0);
 
 }  // namespace muster
 

@@ -56,9 +56,9 @@ class WithoutLabels final : public Dataset {
 class FailsHalfWay final : public MicroBatchSource {
  public:
   explicit FailsHalfWay(MicroBatchSource& inner) : inner_(inner) {}
-  int count() const override { return inner_.count(); }
-  uint64_t first_example(int micro_batch) const override {
-    return inner_.first_example(micro_batch);
+  int Count(uint64_t clock) const override { return inner_.Count(clock); }
+  uint64_t FirstExample(uint64_t clock, int micro_batch) const override {
+    return inner_.FirstExample(clock, micro_batch);
   }
   absl::Status Read(uint64_t clock, int micro_batch, Batch& batch) override {
     if (micro_batch == 1) return absl::DataLossError("damaged");
@@ -73,12 +73,12 @@ class FailsHalfWay final : public MicroBatchSource {
 class ThenNoExamples final : public MicroBatchSource {
  public:
   explicit ThenNoExamples(MicroBatchSource& inner) : inner_(inner) {}
-  int count() const override { return inner_.count() + 1; }
-  uint64_t first_example(int micro_batch) const override {
-    return micro_batch < inner_.count() ? inner_.first_example(micro_batch) : 0;
+  int Count(uint64_t clock) const override { return inner_.Count(clock) + 1; }
+  uint64_t FirstExample(uint64_t clock, int micro_batch) const override {
+    return micro_batch < inner_.Count(clock) ? inner_.FirstExample(clock, micro_batch) : 0;
   }
   absl::Status Read(uint64_t clock, int micro_batch, Batch& batch) override {
-    if (micro_batch < inner_.count()) return inner_.Read(clock, micro_batch, batch);
+    if (micro_batch < inner_.Count(clock)) return inner_.Read(clock, micro_batch, batch);
     batch.Clear();
     return absl::OkStatus();
   }
@@ -108,7 +108,7 @@ class DeviceEnginesTest : public ::testing::TestWithParam<std::string> {
     spec_.mutable_data()->mutable_sequences()->set_path(path);
     job_ = std::make_unique<PreparedJob>(PrepareJob(spec_).value());
     data_ = std::make_unique<WithoutLabels>(*job_->dataset);
-    sampler_ = Sampler::Create({.batch_size = 2,
+    sampler_ = Sampler::Create({.batches = StepBatches(2),
                                 .training_examples = job_->dataset->info().examples,
                                 .micro_batches = 2})
                    .value();

@@ -39,8 +39,8 @@ class GivenMicroBatches final : public MicroBatchSource {
   // `batches` outlive the source.
   explicit GivenMicroBatches(absl::Span<const PlacedBatch> batches) : batches_(batches) {}
 
-  int count() const override { return static_cast<int>(batches_.size()); }
-  uint64_t first_example(int micro_batch) const override {
+  int Count(uint64_t) const override { return static_cast<int>(batches_.size()); }
+  uint64_t FirstExample(uint64_t, int micro_batch) const override {
     return batches_[micro_batch].first_example;
   }
   absl::Status Read(uint64_t clock, int micro_batch, Batch& batch) override {

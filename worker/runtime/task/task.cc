@@ -12,6 +12,7 @@
 #include "common/job/job_road.h"
 #include "common/job/sequence_sources.h"
 #include "common/kernels/matmul.h"
+#include "common/step/step_batches.h"
 #include "proto/cluster_service.pb.h"
 #include "proto/job.pb.h"
 #include "proto/task_service.pb.h"
@@ -119,9 +120,8 @@ void LogPreparation(const v1::TaskOrder& order, const PreparedJob& job,
                "deviations, classes), which this job's reader has no use for");
 }
 
-absl::StatusOr<DataPosition> BeginOf(const v1::TaskOrder& order) {
-  DataPosition begin = {.clock = static_cast<int64_t>(order.data_clock()),
-                        .examples = static_cast<int64_t>(order.data_examples())};
+// Returns the positions in the data of the jobs that this one goes on from, up to its own first.
+absl::StatusOr<std::vector<DataPosition>> PositionsOf(const v1::TaskOrder& order) {
   const int earlier = order.earlier_data_clocks_size();
   if (order.earlier_data_examples_size() != earlier) {
     return absl::InvalidArgumentError(
@@ -129,11 +129,16 @@ absl::StatusOr<DataPosition> BeginOf(const v1::TaskOrder& order) {
                      order.earlier_data_examples_size(),
                      " numbers of examples; start the daemons anew, all of ", "one release"));
   }
+  std::vector<DataPosition> positions;
   for (int i = 0; i < earlier; ++i) {
-    begin.earlier.push_back({.clock = static_cast<int64_t>(order.earlier_data_clocks(i)),
-                             .examples = static_cast<int64_t>(order.earlier_data_examples(i))});
+    positions.push_back({.clock = static_cast<int64_t>(order.earlier_data_clocks(i)),
+                         .examples = static_cast<int64_t>(order.earlier_data_examples(i))});
   }
-  return begin;
+  if (order.data_clock() > 0) {
+    positions.push_back({.clock = static_cast<int64_t>(order.data_clock()),
+                         .examples = static_cast<int64_t>(order.data_examples())});
+  }
+  return positions;
 }
 
 }  // namespace
@@ -142,10 +147,10 @@ absl::Status RunTask(const v1::TaskOrder& order, const TaskDependencies& depende
   MUSTER_RETURN_IF_ERROR(CheckRoads(order.spec().update()));
   MUSTER_RETURN_IF_ERROR(CheckDevice(order.spec(), dependencies));
   SetComputeThreads(std::max<int>(1, order.spec().threads_per_worker()));
-  MUSTER_ASSIGN_OR_RETURN(const DataPosition begin, BeginOf(order));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<DataPosition> positions, PositionsOf(order));
   const PreparedFolder prepared(PreparedFolderOptions(order, dependencies));
   MUSTER_ASSIGN_OR_RETURN(const PreparedJob job,
-                          PrepareJob(order.spec(), begin, order.data_preparation(),
+                          PrepareJob(order.spec(), positions, order.data_preparation(),
                                      dependencies.prepared_folder.empty() ? nullptr : &prepared));
   dependencies.log(absl::StrCat("slot ", order.slot(), ": ", job.split.training,
                                 " examples to train on, ", job.evaluated.held_out,

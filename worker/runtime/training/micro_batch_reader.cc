@@ -17,12 +17,15 @@ MicroBatchReader::MicroBatchReader(const Dataset& dataset, const Sampler& sample
                                    int64_t data_rank, const Range& range, const Clock& clock)
     : sampler_(sampler),
       data_rank_(data_rank),
-      count_(static_cast<int>(sampler.MicroBatches())),
       clock_(clock),
       prefetcher_(dataset, sampler, Prefetching(data_rank, range)) {}
 
-uint64_t MicroBatchReader::first_example(int micro_batch) const {
-  return sampler_.MicroBatchBegin(data_rank_, micro_batch);
+int MicroBatchReader::Count(uint64_t clock) const {
+  return static_cast<int>(sampler_.MicroBatches(static_cast<int64_t>(clock)));
+}
+
+uint64_t MicroBatchReader::FirstExample(uint64_t clock, int micro_batch) const {
+  return sampler_.MicroBatchBegin(static_cast<int64_t>(clock), data_rank_, micro_batch);
 }
 
 absl::Status MicroBatchReader::Read(uint64_t clock, int micro_batch, Batch& batch) {

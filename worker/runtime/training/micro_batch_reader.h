@@ -26,8 +26,8 @@ class MicroBatchReader final : public MicroBatchSource {
   MicroBatchReader(const Dataset& dataset, const Sampler& sampler, int64_t data_rank,
                    const Range& range, const Clock& clock);
 
-  int count() const override { return count_; }
-  uint64_t first_example(int micro_batch) const override;
+  int Count(uint64_t clock) const override;
+  uint64_t FirstExample(uint64_t clock, int micro_batch) const override;
   // See Prefetcher::Next.
   absl::Status Read(uint64_t clock, int micro_batch, Batch& batch) override;
 
@@ -37,7 +37,6 @@ class MicroBatchReader final : public MicroBatchSource {
  private:
   const Sampler& sampler_;
   const int64_t data_rank_;
-  const int count_;
   const Clock& clock_;
   Prefetcher prefetcher_;
   absl::Duration waited_;

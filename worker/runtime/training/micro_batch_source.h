@@ -13,12 +13,12 @@ class MicroBatchSource {
  public:
   virtual ~MicroBatchSource() = default;
 
-  // Returns the number of micro-batches of a step, the same on every rank.
-  virtual int count() const = 0;
+  // Returns the number of micro-batches of a clock's step, the same on every rank.
+  virtual int Count(uint64_t clock) const = 0;
 
-  // Returns the place of a micro-batch's first example in the step's batch of all data ranks. The
+  // Returns the place of a micro-batch's first example in the clock's batch of all data ranks. The
   // place does not depend on which of them computes the micro-batch.
-  virtual uint64_t first_example(int micro_batch) const = 0;
+  virtual uint64_t FirstExample(uint64_t clock, int micro_batch) const = 0;
 
   // Replaces `batch` by a micro-batch, which may have no examples, and may reuse the memory of
   // `batch`.

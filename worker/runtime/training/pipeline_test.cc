@@ -148,7 +148,7 @@ class Rank {
 Trained Train(const v1::JobSpec& spec, const PreparedJob& job, Rank& rank) {
   StepEngine& executor = rank.engine();
   SamplerOptions sampling;
-  sampling.batch_size = spec.batch_size();
+  sampling.batches = job.batches;
   sampling.training_examples = job.split.training;
   sampling.micro_batches = spec.micro_batches();
   const std::unique_ptr<const Sampler> sampler = Sampler::Create(sampling).value();

@@ -107,20 +107,22 @@ uint64_t PreparedJob::data_fingerprint() const {
                                : MixBits(training ^ MixBits(validation->fingerprint() + 1));
 }
 
-absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec, const DataPosition& begin,
+absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec,
+                                       absl::Span<const DataPosition> positions,
                                        const std::string& preparation,
                                        const PreparedFolder* prepared) {
   PreparedJob job;
-  job.begin = begin;
+  job.batches = BatchesOf(spec, positions);
+  job.first_clock = positions.empty() ? 0 : static_cast<uint64_t>(positions.back().clock);
   MUSTER_RETURN_IF_ERROR(OpenData(spec, preparation, prepared, job));
   const DatasetInfo& info = job.dataset->info();
   MUSTER_ASSIGN_OR_RETURN(job.model,
                           CreateModel(spec.model(), spec.compute(), info, OptionsOf(spec)));
-  MUSTER_ASSIGN_OR_RETURN(
-      job.total_steps,
-      TotalSteps(spec.stop(), {job.split.training, info.context}, spec.batch_size(), begin));
+  MUSTER_ASSIGN_OR_RETURN(job.total_steps,
+                          TotalSteps(spec.stop(), {job.split.training, info.context}, job.batches,
+                                     static_cast<int64_t>(job.first_clock)));
   if (job.total_steps > 0) {
-    MUSTER_ASSIGN_OR_RETURN(job.mixture, MakeJobMixture(spec, info.sources, begin,
+    MUSTER_ASSIGN_OR_RETURN(job.mixture, MakeJobMixture(spec, info.sources, job.batches,
                                                         static_cast<int64_t>(job.total_steps)));
   }
   MUSTER_RETURN_IF_ERROR(ValidateSchedule(spec.schedule()));

@@ -6,8 +6,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/step/step_batches.h"
 #include "worker/data/dataset.h"
-#include "worker/data/sampling/data_position.h"
 #include "worker/data/sampling/mixture.h"
 #include "worker/data/sampling/split.h"
 #include "worker/nn/model.h"
@@ -39,8 +40,10 @@ struct PreparedJob {
   std::unique_ptr<const Dataset> validation;
   Split split;
   Split evaluated;
-  // Position in the data at which this job's batches begin.
-  DataPosition begin;
+  // The examples of each step, as specified.
+  StepBatches batches = StepBatches(1);
+  // The clock at which this job begins; above 0 if it goes on from another.
+  uint64_t first_clock = 0;
   std::unique_ptr<const Model> model;
   // Says which example each position has; null if the data are no mixture.
   std::shared_ptr<const Mixture> mixture;
@@ -49,11 +52,14 @@ struct PreparedJob {
   std::unique_ptr<const v1::TablesSchema> schema;
 };
 
-// Opens the data (reading all of it once) and makes the model. `preparation` and `prepared` are
-// those of DatasetOptions. Errors are those of OpenDataset, SplitExamples, CreateModel,
-// TotalSteps and ValidateSchema; they name the field or file, its value and what would be right.
-// InvalidArgument, too: the validation data do not fit the training data.
-absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec, const DataPosition& begin = {},
+// Opens the data (reading all of it once) and makes the model. `positions` are those in the data at
+// which jobs began or changed their batches that this one goes on from (StepBatches); at the last
+// of them it begins. `preparation` and `prepared` are those of DatasetOptions. Errors are those of
+// OpenDataset, SplitExamples, CreateModel, TotalSteps and ValidateSchema; they name the field or
+// file, its value and what would be right. InvalidArgument, too: the validation data do not fit the
+// training data.
+absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec,
+                                       absl::Span<const DataPosition> positions = {},
                                        const std::string& preparation = "",
                                        const PreparedFolder* prepared = nullptr);
 

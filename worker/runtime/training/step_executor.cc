@@ -73,8 +73,9 @@ LayerContext StepExecutor::ContextOf(Pass pass, uint64_t clock) const {
 }
 
 absl::Status StepExecutor::Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) {
-  if (plan_.empty() || stage_.shape.micro_batches != micro_batches.count()) {
-    Plan(micro_batches.count());
+  if (const int count = micro_batches.Count(clock);
+      plan_.empty() || stage_.shape.micro_batches != count) {
+    Plan(count);
   }
   LayerContext context = ContextOf(Pass::kTraining, clock);
   batches_read_ = batches_loaded_ = 0;
@@ -83,7 +84,7 @@ absl::Status StepExecutor::Train(uint64_t clock, MicroBatchSource& micro_batches
     const TraceScope trace(action.kind, static_cast<uint32_t>(action.unit));
     MicroBatch& micro_batch = *saved_[action.saved];
     context.loss_scale = strategy_.loss_scale();
-    context.first_example = micro_batches.first_example(action.micro_batch);
+    context.first_example = micro_batches.FirstExample(clock, action.micro_batch);
     if (action.kind == ActionKind::kCheckLoss) {
       MUSTER_RETURN_IF_ERROR(CheckLoss(clock, micro_batch, sums));
     } else if (action.kind == ActionKind::kLoad || action.transfers()) {

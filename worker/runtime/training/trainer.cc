@@ -55,9 +55,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
     sampling.seed = spec.seed();
     sampling.data_ranks = data_ranks;
     sampling.job_data_ranks = SizeAlong(kDataAxes, spec);
-    sampling.batch_size = spec.batch_size();
+    sampling.batches = job.batches;
     sampling.training_examples = job.split.training;
-    sampling.begin = job.begin;
+    sampling.first_clock = static_cast<int64_t>(job.first_clock);
     sampling.mixture = job.mixture;
     sampling.micro_batches = std::max(1u, spec.micro_batches());
     MUSTER_ASSIGN_OR_RETURN(sampler, Sampler::Create(sampling));
