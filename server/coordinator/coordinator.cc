@@ -82,6 +82,7 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointArchive& arc
       members_(options_.lease),
       metrics_(options_.metric_sources),
       lifecycle_(*table_, members_, clock, metrics_),
+      departures_(*table_, members_, lifecycle_),
       scheduler_(*table_, members_, lifecycle_, clock, metrics_, options_.elastic_wait),
       moves_(*table_, members_, lifecycle_, clock),
       checkpoints_(*table_, archive, logic, disk, clock, metrics_, options_.lease),
@@ -119,6 +120,7 @@ v1::GetClusterReply Coordinator::Cluster() {
 absl::Status Coordinator::Settle() {
   absl::Status status = daemon_requests_.AdmitRegistered();
   status.Update(moves_.Run());
+  status.Update(departures_.Run());
   status.Update(scheduler_.Run());
   const uint64_t placed = table_->version();
   rounds_.OpenRounds();

@@ -27,6 +27,7 @@
 #include "server/coordinator/requests/submit_requests.h"
 #include "server/coordinator/requests/task_requests.h"
 #include "server/coordinator/requests/trace_requests.h"
+#include "server/coordinator/scheduling/departures.h"
 #include "server/coordinator/scheduling/move_scheduler.h"
 #include "server/coordinator/scheduling/scheduler.h"
 #include "server/coordinator/store/job_store.h"
@@ -102,6 +103,7 @@ class Coordinator {
   Membership members_;
   CoordinatorMetrics metrics_;
   JobLifecycle lifecycle_;
+  Departures departures_;
   Scheduler scheduler_;
   MoveScheduler moves_;
   CheckpointLifecycle checkpoints_;

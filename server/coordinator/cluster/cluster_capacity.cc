@@ -93,7 +93,7 @@ ClusterCapacity CapacityOf(const JobTable& jobs, const Membership& members) {
   const std::map<std::string, Reserved> reserved = ReservedBy(jobs, members);
   ClusterCapacity capacity;
   for (const auto& [id, member] : members.members()) {
-    if (!member.live || !member.heard) continue;
+    if (!member.live || !member.heard || member.leaves) continue;
     if (jobs.draining().count(id) > 0) continue;
     const auto it = reserved.find(id);
     AddMember(member, it == reserved.end() ? Reserved{} : it->second, capacity);
@@ -114,8 +114,9 @@ ClusterCapacity WholeCapacityOf(const JobTable& jobs, const Membership& members)
   std::erase_if(capacity.servers, [&](const ServerCapacity& server) {
     return jobs.draining().count(server.identity.server_id) > 0;
   });
-  std::erase_if(capacity.workers,
-                [&](const WorkerCapacity& worker) { return jobs.draining().count(worker.id) > 0; });
+  std::erase_if(capacity.workers, [&](const WorkerCapacity& worker) {
+    return jobs.draining().count(worker.id) > 0 || members.Find(worker.id)->leaves;
+  });
   return capacity;
 }
 

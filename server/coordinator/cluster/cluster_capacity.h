@@ -23,14 +23,16 @@ struct Reserved {
 // what an earlier incarnation held is lost with it.
 std::map<std::string, Reserved> ReservedBy(const JobTable& jobs, const Membership& members);
 
-// Returns what the live daemons that are not being drained have left. A daemon restored from the
-// store counts only after it has called: until then it keeps what it has and gets nothing new.
+// Returns what the live daemons that are not being drained, and do not leave, have left. A daemon
+// restored from the store counts only after it has called: until then it keeps what it has and gets
+// nothing new.
 ClusterCapacity CapacityOf(const JobTable& jobs, const Membership& members);
 
 // Returns all that the live daemons have, heard or not: what a job could get if nothing else ran.
 ClusterCapacity WholeCapacityOf(const Membership& members);
 
-// Returns the same without daemons that are being drained: what a job could get as things are.
+// Returns the same without daemons that are being drained or leave: what a job could get as things
+// are.
 ClusterCapacity WholeCapacityOf(const JobTable& jobs, const Membership& members);
 
 // Returns what a job must be given before it can start.

@@ -137,6 +137,13 @@ void Membership::Disconnected(absl::string_view id, uint64_t incarnation) {
   }
 }
 
+void Membership::WillLeave(absl::string_view id, uint64_t incarnation) {
+  const auto it = members_.find(id);
+  if (it != members_.end() && it->second.record.incarnation() == incarnation) {
+    it->second.leaves = true;
+  }
+}
+
 void Membership::Leave(absl::string_view id, uint64_t incarnation, absl::Duration now) {
   const auto it = members_.find(id);
   if (it == members_.end() || it->second.record.incarnation() != incarnation) return;

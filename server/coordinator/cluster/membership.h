@@ -24,6 +24,8 @@ struct Member {
   bool heard = false;
   // True if its last parked call broke off, so its process is probably gone.
   bool disconnected = false;
+  // Workers: true once the daemon has said that it must leave. It gets no more tasks.
+  bool leaves = false;
   // Monotonic time at which the lease ends, or ended when the daemon was lost.
   absl::Duration lease_ends;
 
@@ -64,6 +66,9 @@ class Membership {
 
   // Notes that the daemon's parked call broke off.
   void Disconnected(absl::string_view id, uint64_t incarnation);
+
+  // Notes that the daemon said it must leave soon. Its lease goes on.
+  void WillLeave(absl::string_view id, uint64_t incarnation);
 
   // Ends the lease of a daemon that says it leaves.
   void Leave(absl::string_view id, uint64_t incarnation, absl::Duration now);

@@ -61,6 +61,14 @@ struct TaskState {
   // The collective call that the task has been in for some seconds, as it last reported; empty:
   // none.
   std::string sits_in;
+  // True if the task is to leave after its step, since its worker must leave (Departures).
+  bool leaves = false;
+  // With min_workers: true if the next round does not wait for the slot, which was given up in an
+  // orderly way.
+  bool not_awaited = false;
+  // Clock of the job's last checkpoint when its worker was first seen to leave, if the task stays
+  // for the next one.
+  std::optional<uint64_t> stays_after_checkpoint;
 };
 
 // Returns the facts about a job that its history needs.

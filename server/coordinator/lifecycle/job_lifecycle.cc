@@ -312,7 +312,10 @@ absl::Status JobLifecycle::OpenRound(Job& job, const v1::RendezvousRecord& met,
                          Describe(met, job.record.spec())));
   SetMet(met, jobs_.NowUnixMs(), change.record);
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
-  for (const v1::CollectivePeer& peer : round.peers) job.tasks[peer.slot()].heard = true;
+  for (const v1::CollectivePeer& peer : round.peers) {
+    job.tasks[peer.slot()].heard = true;
+    job.tasks[peer.slot()].not_awaited = false;
+  }
   return absl::OkStatus();
 }
 
@@ -344,6 +347,24 @@ absl::Status JobLifecycle::GiveBackSlots(Job& job, const std::string& for_job) {
   change.events.push_back(why);
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   ForgetTasks(job, held, absl::AbortedError(absl::StrCat("job ", job.id(), " ", why)));
+  return absl::OkStatus();
+}
+
+absl::Status JobLifecycle::SlotsLeave(Job& job, const std::vector<uint32_t>& slots) {
+  JobChange change{.record = job.record};
+  for (uint32_t slot : slots) {
+    change.events.push_back(absl::StrCat("slot ", slot, " leaves worker ",
+                                         job.record.slots(slot).worker_id(),
+                                         ", which must end, at clock ", job.progress.clock(slot)));
+  }
+  if (EndsGeneration(job.record, slots)) return GoBack(job, change.events.front().text);
+  const bool hurts = Hurts(job.record, slots);
+  for (uint32_t slot : slots) LoseSlot(slot, change.record);
+  if (hurts) change.record.set_state(v1::RECOVERING);
+  MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  metrics_.respawned_slots.Increment(static_cast<double>(slots.size()));
+  ForgetTasks(job, slots, absl::AbortedError("the worker must end; another task takes the slot"));
+  for (uint32_t slot : slots) job.tasks[slot].not_awaited = true;
   return absl::OkStatus();
 }
 
@@ -385,6 +406,9 @@ absl::Status JobLifecycle::TaskEnded(Job& job, uint32_t slot, int code, absl::st
     change.events.push_back(absl::StrCat("slot ", slot, " is done"));
     MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
     return MaybeSucceed(job);
+  }
+  if (absl::StatusCode(code) == absl::StatusCode::kCancelled && job.tasks[slot].leaves) {
+    return SlotsLeave(job, {slot});
   }
   const std::string what =
       absl::StrCat("slot ", slot, " on worker ", job.record.slots(slot).worker_id(), " ended with ",

@@ -47,6 +47,11 @@ class JobLifecycle {
   // Gives a stuck job's slots up, for a job that was submitted earlier and waits for them.
   absl::Status GiveBackSlots(Job& job, const std::string& for_job);
 
+  // Gives slots up whose workers must leave, in an orderly way: between two steps, if their tasks
+  // have come so far. With min_workers the others do not wait for their next tasks. Where their
+  // loss is final, the job goes back to its last checkpoint.
+  absl::Status SlotsLeave(Job& job, const std::vector<uint32_t>& slots);
+
   // Takes the job back to its last checkpoint so that it is placed anew.
   absl::Status PlaceAnew(Job& job, const std::string& why) { return GoBack(job, why); }
 
@@ -56,7 +61,8 @@ class JobLifecycle {
   // Handles the end of the slot's present task: success (code 0) or failure. If the task found a
   // loss, the whole job goes back to a checkpoint that can be read. A program that ended in the
   // same way twice before any step or checkpoint fails the job, unless the job says how often it is
-  // started again. A failed job's message ends with the task's.
+  // started again. A failed job's message ends with the task's. A task that was told to leave, and
+  // ended for that (CANCELLED), has not failed.
   absl::Status TaskEnded(Job& job, uint32_t slot, int code, absl::string_view message,
                          v1::TaskReport::Loss loss = v1::TaskReport::LOSS_UNSPECIFIED);
   // Handles the death of the slot's present task.

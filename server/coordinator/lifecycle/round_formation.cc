@@ -84,15 +84,19 @@ void RoundFormation::AnswerParked(Job& job, const absl::StatusOr<v1::RendezvousR
 }
 
 bool RoundFormation::GivenUp(const Job& job, uint32_t slot) const {
-  const std::optional<absl::Duration> since = job.tasks[slot].unplaced_since;
-  return job.record.spec().min_workers() > 0 && since.has_value() &&
-         clock_.Monotonic() - *since >= elastic_wait_;
+  if (job.record.spec().min_workers() == 0) return false;
+  const TaskState& task = job.tasks[slot];
+  if (task.not_awaited) return true;
+  return task.unplaced_since.has_value() &&
+         clock_.Monotonic() - *task.unplaced_since >= elastic_wait_;
 }
 
 uint64_t RoundFormation::MeetAfter(const Job& job) const {
   const uint64_t number = job.record.round().number();
   if (number == 0 || AnyDone(job.record)) return 0;
   if (!RoundLasts(job.record, job.rendezvous)) return number;
+  const auto leaves = [](const TaskState& task) { return task.leaves; };
+  if (std::any_of(job.tasks.begin(), job.tasks.end(), leaves)) return number;
   // In most rounds, most of the time, nobody waits for the next one.
   if (!job.rendezvous.any()) return 0;
   bool newcomers = false;
@@ -121,6 +125,8 @@ bool RoundFormation::AllAreThere(const Job& job) const {
   if (!job.rendezvous.any()) return false;
   for (uint32_t slot = 0; slot < job.slots(); ++slot) {
     if (!job.rendezvous.Has(slot) && !GivenUp(job, slot)) return false;
+    // The slot is given up once the rest of its round is here.
+    if (job.tasks[slot].leaves) return false;
   }
   const size_t least = std::max(1u, job.record.spec().min_workers());
   return job.rendezvous.CountParticipants() >= least;

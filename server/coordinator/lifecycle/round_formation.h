@@ -31,8 +31,10 @@ namespace muster {
 // If servers hold the parameters, tasks have nothing to give each other: they open the tables again
 // in each round, and no job goes back for lack of a replica.
 //
-// A job with min_workers waits at most `elastic_wait` for slots that no worker is free for. If
-// their tasks come later, the others leave the round between two steps to meet again (MeetAfter).
+// A job with min_workers waits at most `elastic_wait` for slots that no worker is free for, and not
+// at all for those that left in an orderly way. If their tasks come later, the others leave the
+// round between two steps to meet again (MeetAfter). So do all tasks when one of theirs is to leave
+// (Departures).
 //
 // A job that has advanced and has lost all replicas of a shard, copies included, goes back to a
 // checkpoint (common/mesh/recovery_plan.h). So does a job whose

@@ -134,6 +134,7 @@ void DaemonRequests::Heartbeat(const v1::HeartbeatRequest& request, Call<v1::Hea
     call.done(status);
     return;
   }
+  if (request.leaves_within_ms() > 0) members_.WillLeave(request.id(), request.incarnation());
   metrics_.heartbeats.Increment();
   metrics_.Take(request);
   Heard& heard = heard_[request.id()];

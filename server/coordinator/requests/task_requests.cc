@@ -245,7 +245,9 @@ absl::StatusOr<v1::ReportProgressReply> TaskRequests::ReportProgress(
   reply.set_shard_map_version(job->record.shard_map_version());
   reply.set_collectives_wanted(TrainsInRounds(job->record.spec()) &&
                                job->collectives.Wanted(request.task().slot()));
-  reply.set_meet_after_round(rounds_.MeetAfter(*job));
+  // Without rounds, a task that is to leave is told that a first one waits.
+  const bool ends = task.leaves && !TrainsInRounds(job->record.spec());
+  reply.set_meet_after_round(ends ? 1 : rounds_.MeetAfter(*job));
   reply.set_lost_round(rounds_.Lost(*job));
   reply.set_report_interval_ms(absl::ToInt64Milliseconds(report_interval_.Get()));
   if (const v1::TraceOrder* order = traces_.OrderForSlot(*job, request.task().slot())) {

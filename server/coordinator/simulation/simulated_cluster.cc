@@ -142,6 +142,7 @@ void SimulatedCluster::Beat(const std::string& id) {
   request.set_id(daemon.id);
   request.set_incarnation(daemon.incarnation);
   request.set_seen_orders_version(daemon.seen_version);
+  if (daemon.leaves) request.set_leaves_within_ms(30000);
   for (const v1::TaskReport& report : daemon.reports) *request.add_tasks() = report;
   for (const v1::MoveReport& report : daemon.moves) *request.add_moves() = report;
   for (const v1::DropOrder& drop : daemon.orders.drops()) {

@@ -98,6 +98,8 @@ class SimulatedCluster {
     std::vector<uint64_t> devices;
     bool multiplies_bf16 = false;
     bool allows_programs = true;
+    // True: it was told that it must leave, and says so.
+    bool leaves = false;
   };
 
   // `lent` keeps the checkpoints in place of `archive` below; null: `archive` does.

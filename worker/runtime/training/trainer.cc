@@ -142,7 +142,10 @@ absl::Status Trainer::FromCoordinator(absl::Status status) {
 }
 
 absl::Status Trainer::CheckRound() const {
-  if (options_.round == 0 || reporter_.meet_after_round() < options_.round) return absl::OkStatus();
+  if (reporter_.meet_after_round() < std::max<uint64_t>(options_.round, 1)) return absl::OkStatus();
+  if (options_.round == 0) {
+    return absl::CancelledError("leaves after its step, since its worker must end");
+  }
   return absl::CancelledError(absl::StrCat("round ", options_.round,
                                            " is over: the coordinator wants the tasks to meet "
                                            "again"));

@@ -38,7 +38,8 @@ struct TrainerOptions {
   // logs evaluations.
   Mesh mesh;
   int rank = 0;
-  // The all-reduce round; training ends when the coordinator wants a new one. 0 without all-reduce.
+  // The all-reduce round; training ends when the coordinator wants a new one. 0 without rounds:
+  // training ends when the coordinator wants the task to leave.
   uint64_t round = 0;
   // The number of clocks whose steps this task has reported in earlier rounds. It may repeat the
   // last of them for others, and does not report their results again.

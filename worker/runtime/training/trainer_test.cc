@@ -293,6 +293,16 @@ TEST_F(TrainerTest, LeavesItsRoundWhenTheCoordinatorWantsAMeeting) {
   EXPECT_GT(coordinator_.progress().back().clock(), 0);
 }
 
+TEST_F(TrainerTest, LeavesAJobWithoutRoundsWhenTheCoordinatorSaysSo) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_stop()->set_steps(1000000);
+  v1::ReportProgressReply reply;
+  reply.set_meet_after_round(1);
+  coordinator_.SetProgressReply(reply);
+  EXPECT_EQ(Run(spec).code(), absl::StatusCode::kCancelled);
+  EXPECT_GT(coordinator_.progress().back().clock(), 0) << "after a step";
+}
+
 TEST_F(TrainerTest, AMeetingLongPastIsNoReasonToLeave) {
   options_.round = 5;
   v1::ReportProgressReply reply;

@@ -1,0 +1,53 @@
+#ifndef MUSTER_SERVER_COORDINATOR_SCHEDULING_DEPARTURES_H_
+#define MUSTER_SERVER_COORDINATOR_SCHEDULING_DEPARTURES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/coordinator/cluster/membership.h"
+#include "server/coordinator/job/job_table.h"
+#include "server/coordinator/lifecycle/job_lifecycle.h"
+
+namespace muster {
+
+// Takes tasks off workers that were told to leave (Member::leaves), before these end.
+//
+//   what the task is in          when its slot is given up
+//   a round                      after a step: all tasks of the round meet (RoundFormation), and
+//   the
+//                                others go on from there
+//   a job on servers             after a step: the task is told to end
+//   either, if its loss is       once a checkpoint was committed since, to which the job then
+//   final                        goes back
+//   no round yet, or it has not  at once
+//   begun
+//   a program                    never: its processes save what they want in a grace of their own
+//
+// A slot that was given up gets a task on another worker, or waits for one; with min_workers the
+// others go on meanwhile. If all workers leave, nobody could take over, and slots are given up at
+// once. What is not given up in the worker's grace is lost with the worker. Logic thread only.
+class Departures {
+ public:
+  // All references outlive it.
+  Departures(JobTable& jobs, const Membership& members, JobLifecycle& lifecycle)
+      : jobs_(jobs), members_(members), lifecycle_(lifecycle) {}
+
+  // Gives up what can be given up, and marks the tasks that are to leave. Idempotent. Errors are
+  // the store's.
+  absl::Status Run();
+
+ private:
+  // Returns the job's slots whose workers must leave.
+  std::vector<uint32_t> LeavingSlots(const v1::JobRecord& record) const;
+  // Returns whether the slot's task leaves nothing behind by ending now; marks the task otherwise.
+  bool MayGo(Job& job, uint32_t slot) const;
+
+  JobTable& jobs_;
+  const Membership& members_;
+  JobLifecycle& lifecycle_;
+};
+
+}  // namespace muster
+
+#endif  // MUSTER_SERVER_COORDINATOR_SCHEDULING_DEPARTURES_H_
