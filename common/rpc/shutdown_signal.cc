@@ -4,8 +4,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include "common/base/clock.h"
 
 namespace muster {
 namespace {
@@ -39,6 +43,23 @@ std::string ShutdownSignal::Wait() {
   const sigset_t signals = Signals();
   int signal = 0;
   sigwait(&signals, &signal);
+  return Describe(signal);
+}
+
+std::optional<std::string> ShutdownSignal::WaitFor(absl::Duration timeout) {
+  const sigset_t signals = Signals();
+  const RealClock clock;
+  const absl::Duration until = clock.Monotonic() + timeout;
+  while (true) {
+    const timespec left =
+        absl::ToTimespec(std::max(until - clock.Monotonic(), absl::ZeroDuration()));
+    const int signal = sigtimedwait(&signals, nullptr, &left);
+    if (signal > 0) return Describe(signal);
+    if (errno != EINTR) return std::nullopt;
+  }
+}
+
+std::string ShutdownSignal::Describe(int signal) {
   absl::MutexLock lock(&mutex_);
   return reason_.empty() ? strsignal(signal) : reason_;
 }

@@ -1,10 +1,12 @@
 #ifndef MUSTER_COMMON_RPC_SHUTDOWN_SIGNAL_H_
 #define MUSTER_COMMON_RPC_SHUTDOWN_SIGNAL_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 
 namespace muster {
 
@@ -21,10 +23,16 @@ class ShutdownSignal {
   // Blocks until a signal or Trigger; returns which, for the log. At most one thread waits.
   std::string Wait() ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Does the same, but returns nullopt if nothing comes within `timeout`.
+  std::optional<std::string> WaitFor(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Ends the wait, also one that begins later. Thread-safe.
   void Trigger(std::string reason) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  // Says which signal, or what Trigger was told.
+  std::string Describe(int signal) ABSL_LOCKS_EXCLUDED(mutex_);
+
   absl::Mutex mutex_;
   std::string reason_ ABSL_GUARDED_BY(mutex_);
 };

@@ -29,6 +29,13 @@ TEST(ShutdownSignalTest, TriggerEndsAWaitThatBeginsLaterAndSaysWhy) {
   EXPECT_EQ(shutdown.Wait(), "refused by the coordinator");
 }
 
+TEST(ShutdownSignalTest, AWaitMayEndWithoutASignal) {
+  ShutdownSignal shutdown;
+  EXPECT_EQ(shutdown.WaitFor(absl::Milliseconds(1)), std::nullopt);
+  shutdown.Trigger("no tasks are left here");
+  EXPECT_EQ(shutdown.WaitFor(absl::Hours(1)), "no tasks are left here");
+}
+
 TEST(ShutdownSignalTest, ASecondSignalDoesNotKillAProcessThatIsEnding) {
   {
     ShutdownSignal shutdown;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -55,6 +56,8 @@ constexpr char kProgram[] = "muster-worker";
 constexpr absl::Duration kStopTimeout = absl::Seconds(4);
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
 constexpr absl::Duration kLogTimeout = absl::Seconds(1);
+// Time between two looks at --leave-file.
+constexpr absl::Duration kLeaveFilePoll = absl::Seconds(1);
 // A driver can take long to start its GPUs.
 constexpr absl::Duration kListTimeout = absl::Minutes(1);
 
@@ -74,6 +77,8 @@ struct Flags {
   PreparedDataFlags prepared;
   bool allow_programs = false;
   int task_silence_ms = 5000;
+  int leave_grace_ms = 30000;
+  std::string leave_file;
   std::string program_token_file;
   TlsFiles tls;
   std::string devices = "auto";
@@ -131,6 +136,17 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "or frozen, is killed, and another takes its place. 0: never, as for a debugger.")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  app.add_option("--leave-grace-ms", flags.leave_grace_ms,
+                 "Most time from a notice (SIGTERM, or --leave-file) to the end of this worker. In "
+                 "it the tasks leave between two steps, and others go on in their place; without "
+                 "tasks the worker ends at once, as it does on a second signal. 0: the first "
+                 "signal ends it at once.")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--leave-file", flags.leave_file,
+                 "A file whose appearance is a notice, like SIGTERM: for whatever watches a "
+                 "cloud's announcements that a machine ends.")
+      ->check(Utf8Flag());
   AddCollectiveFlags(app, flags.collectives);
   AddFileAccessFlag(app, flags.file_access);
   AddTlsFlags(app, flags.tls);
@@ -258,6 +274,18 @@ ExaminerOptions ExaminedParts(const Flags& flags, const CollectiveFlags& collect
   return options;
 }
 
+// Blocks until the daemon is told to end; returns by what, for the log.
+std::string AwaitNotice(const std::string& leave_file, ShutdownSignal& shutdown) {
+  if (leave_file.empty()) return shutdown.Wait();
+  while (true) {
+    if (std::optional<std::string> signal = shutdown.WaitFor(kLeaveFilePoll)) return *signal;
+    std::error_code ignored;
+    if (std::filesystem::exists(leave_file, ignored)) {
+      return absl::StrCat("the file ", leave_file, " is there");
+    }
+  }
+}
+
 int Run(const Flags& flags) {
   LimitFileAccess(flags.file_access);
   ShutdownSignal shutdown;
@@ -339,7 +367,14 @@ int Run(const Flags& flags) {
     failed = true;
     shutdown.Trigger(std::string(status.message()));
   });
-  Log(absl::StrCat("stopping: ", shutdown.Wait()));
+  std::string why = AwaitNotice(flags.leave_file, shutdown);
+  if (const auto grace = absl::Milliseconds(flags.leave_grace_ms);
+      !failed && grace > absl::ZeroDuration()) {
+    Log(absl::StrCat("leaves within ", absl::FormatDuration(grace), ": ", why));
+    daemon.GiveNotice(grace, [&](absl::string_view left) { shutdown.Trigger(std::string(left)); });
+    why = shutdown.WaitFor(grace).value_or("the time to leave is over (--leave-grace-ms)");
+  }
+  Log(absl::StrCat("stopping: ", why));
   if (failed) ExitWithin(kStopTimeout, EXIT_FAILURE);
   daemon.Stop(kLeaveTimeout);
   logs.Flush(kLogTimeout);
@@ -362,7 +397,8 @@ int main(int argc, char** argv) {
   muster::RaiseDescriptorLimit();
   CLI::App app(
       "Worker of a Muster cluster: offers slots, and runs the tasks of training jobs in them, each "
-      "in a process of its own. Stops cleanly on SIGTERM. Answers gRPC's health and reflection "
+      "in a process of its own. On SIGTERM its tasks leave, then it stops. Answers gRPC's health "
+      "and reflection "
       "services.",
       muster::kProgram);
   muster::Flags flags;

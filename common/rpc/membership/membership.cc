@@ -133,6 +133,7 @@ bool MembershipLoop::Pause(Backoff& backoff, const absl::Status& failure) {
     last_trouble_ = std::string(failure.message());
     CallIfSet(callbacks_.trouble, failure);
   }
+  CallIfSet(callbacks_.failed);
   return waiter_.Wait(backoff.Next());
 }
 

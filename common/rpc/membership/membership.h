@@ -39,6 +39,8 @@ struct MembershipCallbacks {
   // Called, for the log, when a registration or heartbeat fails with another message than the last
   // attempt's. The loop tries again.
   std::function<void(const absl::Status&)> trouble;
+  // Called after each failed attempt to register or to renew the lease, before it is repeated.
+  std::function<void()> failed;
   // Called when the coordinator will never take this daemon (INVALID_ARGUMENT,
   // FAILED_PRECONDITION); the loop has ended.
   std::function<void(const absl::Status&)> refused;

@@ -54,6 +54,7 @@ void TaskTable::Reconcile(const v1::HeartbeatReply& orders) {
       // For the coordinator, a new task runs already.
       entry.report = std::make_unique<v1::TaskReport>(ReportOf(order, v1::TaskReport::RUNNING));
       entry.waiting = std::make_unique<v1::TaskOrder>(order);
+      entry.runs_program = order.spec().model().has_program();
     }
     for (auto& [key, entry] : entries_) {
       if (entry.ordered || !IsRunning(*entry.report)) continue;
@@ -165,6 +166,15 @@ int TaskTable::running() const {
   int running = 0;
   for (const auto& [key, entry] : entries_) running += IsRunning(*entry.report);
   return running;
+}
+
+int TaskTable::CountToLeave() const {
+  absl::MutexLock lock(&mutex_);
+  int left = 0;
+  for (const auto& [key, entry] : entries_) {
+    left += !entry.runs_program && (entry.ordered || IsRunning(*entry.report));
+  }
+  return left;
 }
 
 void TaskTable::StopAll() {

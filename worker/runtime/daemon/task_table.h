@@ -64,6 +64,10 @@ class TaskTable {
   // Returns the number of tasks that run, including tasks that are being stopped.
   int running() const;
 
+  // Returns the number of tasks that have not left yet: those that are ordered, or still run. Tasks
+  // that run programs do not count: they leave when they are stopped.
+  int CountToLeave() const;
+
   // Kills all tasks, and waits for their end; tasks that run programs have their grace. Nothing is
   // started afterwards, and until the end all tasks are reported as running.
   void StopAll();
@@ -77,6 +81,7 @@ class TaskTable {
     std::unique_ptr<RunningTask> task;
     std::unique_ptr<v1::TaskReport> report;
     bool ordered = true;
+    bool runs_program = false;
     // The order, until its task is about to start; a task may wait for a device.
     std::unique_ptr<v1::TaskOrder> waiting;
     // True while Start runs for this task.

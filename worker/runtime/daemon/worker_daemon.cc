@@ -111,6 +111,7 @@ TaskStarter ProcessTaskStarter(ProcessTaskOptions given, LogShipper& logs) {
 WorkerDaemon::WorkerDaemon(ClusterClient& cluster, TaskStarter start, WorkerDaemonOptions options,
                            const Clock& clock, Waiter& waiter)
     : options_(std::move(options)),
+      clock_(clock),
       running_(prometheus::BuildGauge()
                    .Name("muster_worker_tasks")
                    .Help("Tasks that run on this worker.")
@@ -139,11 +140,42 @@ WorkerDaemon::WorkerDaemon(ClusterClient& cluster, TaskStarter start, WorkerDaem
           [this] {
             ended_.Increment();
             membership_.ReportSoon();
+            TellIfTasksLeft();
           }),
       membership_(cluster, {.daemon = options_.identity, .backoff = {}}, clock, waiter,
                   Callbacks()) {}
 
 WorkerDaemon::~WorkerDaemon() { Stop(absl::Seconds(1)); }
+
+void WorkerDaemon::GiveNotice(absl::Duration grace, std::function<void(absl::string_view)> left) {
+  {
+    absl::MutexLock lock(&mutex_);
+    notice_ = Notice{.ends = clock_.Monotonic() + grace, .left = std::move(left)};
+  }
+  membership_.ReportSoon();
+  TellIfTasksLeft();
+}
+
+void WorkerDaemon::ReportNotice(v1::HeartbeatRequest& heartbeat) const {
+  absl::MutexLock lock(&mutex_);
+  if (!notice_.has_value()) return;
+  const int64_t left = absl::ToInt64Milliseconds(notice_->ends - clock_.Monotonic());
+  // 0 would say that the daemon stays.
+  heartbeat.set_leaves_within_ms(static_cast<uint32_t>(std::clamp<int64_t>(left, 1, UINT32_MAX)));
+}
+
+void WorkerDaemon::Left(absl::string_view why) {
+  std::function<void(absl::string_view)> left;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (notice_.has_value()) left = std::exchange(notice_->left, nullptr);
+  }
+  if (left != nullptr) left(why);
+}
+
+void WorkerDaemon::TellIfTasksLeft() {
+  if (tasks_.CountToLeave() == 0) Left("no tasks are left here");
+}
 
 void WorkerDaemon::Stop(absl::Duration timeout) {
   // Programs may save a checkpoint in their grace, which the coordinator takes from members alone.
@@ -155,6 +187,7 @@ MembershipCallbacks WorkerDaemon::Callbacks() {
   MembershipCallbacks callbacks;
   callbacks.report = [this](v1::HeartbeatRequest& heartbeat) {
     tasks_.Report(heartbeat);
+    ReportNotice(heartbeat);
     running_.Set(tasks_.running());
     MetricFamilies families;
     AddBuildInfo("muster-worker", families);
@@ -163,7 +196,11 @@ MembershipCallbacks WorkerDaemon::Callbacks() {
       ToProto(family, *heartbeat.add_metrics());
     }
   };
-  callbacks.orders = [this](const v1::HeartbeatReply& orders) { tasks_.Reconcile(orders); };
+  callbacks.orders = [this](const v1::HeartbeatReply& orders) {
+    tasks_.Reconcile(orders);
+    TellIfTasksLeft();
+  };
+  callbacks.failed = [this] { Left("the coordinator does not answer"); };
   callbacks.registered = [this](uint64_t incarnation) {
     options_.log(absl::StrCat("joined the cluster as incarnation ", incarnation));
     if (options_.member) options_.member(incarnation);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "common/program/program_proof.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -43,6 +44,7 @@ class FakeCluster final : public ClusterClient {
     auto wake = [this, seen = request.seen_orders_version()]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(
                     mutex_) { return interrupted_ || orders_.orders_version() != seen; };
     if (!request.leaving()) mutex_.Await(absl::Condition(&wake));
+    if (broken_) return absl::UnavailableError("the coordinator is gone");
     if (std::exchange(interrupted_, false)) return absl::CancelledError("interrupted");
     return orders_;
   }
@@ -66,6 +68,12 @@ class FakeCluster final : public ClusterClient {
     absl::MutexLock lock(&mutex_);
     refusal_ = std::move(status);
   }
+  // Makes all heartbeats fail.
+  void Break() {
+    absl::MutexLock lock(&mutex_);
+    broken_ = true;
+    interrupted_ = true;
+  }
   bool left() const {
     absl::MutexLock lock(&mutex_);
     return left_;
@@ -84,9 +92,18 @@ class FakeCluster final : public ClusterClient {
     return last_;
   }
 
+  v1::HeartbeatRequest AwaitNotice() {
+    absl::MutexLock lock(&mutex_);
+    auto told = [&]()
+                    ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return last_.leaves_within_ms() > 0; };
+    mutex_.Await(absl::Condition(&told));
+    return last_;
+  }
+
  private:
   mutable absl::Mutex mutex_;
   uint64_t registrations_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;
   int heartbeats_ ABSL_GUARDED_BY(mutex_) = 0;
   bool interrupted_ ABSL_GUARDED_BY(mutex_) = false;
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
@@ -201,6 +218,49 @@ TEST_F(WorkerDaemonTest, StopEndsTheTasksAndLeaves) {
   EXPECT_TRUE(cluster_.left());
   EXPECT_EQ(tasks_.running(), 0);
   daemon->Stop(absl::Seconds(30));
+}
+
+TEST_F(WorkerDaemonTest, AfterANoticeItStaysUntilItsTasksHaveLeft) {
+  auto daemon = MakeDaemon();
+  cluster_.Order({0, 1});
+  EXPECT_EQ(cluster_.AwaitReport({"0 RUNNING", "1 RUNNING"}).leaves_within_ms(), 0u);
+  std::string left;
+  daemon->GiveNotice(absl::Minutes(5), [&](absl::string_view why) { left = std::string(why); });
+  const uint32_t within = cluster_.AwaitNotice().leaves_within_ms();
+  EXPECT_GT(within, 0u);
+  EXPECT_LE(within, 300000u);
+  // One is killed, since its order is withdrawn; the other ends by itself, and is forgotten.
+  cluster_.Order({1});
+  cluster_.AwaitReport({"0 RUNNING", "1 RUNNING"});
+  tasks_.End(0, v1::TaskReport::DIED);
+  tasks_.End(1, v1::TaskReport::ENDED);
+  cluster_.AwaitReport({"1 ENDED"});
+  EXPECT_EQ(left, "") << "the coordinator has not taken the end";
+  cluster_.Order({});
+  cluster_.AwaitReport({});
+  EXPECT_EQ(left, "no tasks are left here");
+}
+
+TEST_F(WorkerDaemonTest, WithoutTasksANoticeEndsItAtOnce) {
+  auto daemon = MakeDaemon();
+  cluster_.Order({});
+  cluster_.AwaitReport({});
+  std::string left;
+  daemon->GiveNotice(absl::Minutes(5), [&](absl::string_view why) { left = std::string(why); });
+  EXPECT_EQ(left, "no tasks are left here");
+}
+
+TEST_F(WorkerDaemonTest, NobodyToHandOverToEndsTheWait) {
+  auto daemon = MakeDaemon();
+  cluster_.Order({0});
+  cluster_.AwaitReport({"0 RUNNING"});
+  absl::Notification told;
+  daemon->GiveNotice(absl::Minutes(5), [&](absl::string_view why) {
+    EXPECT_EQ(why, "the coordinator does not answer");
+    told.Notify();
+  });
+  cluster_.Break();
+  told.WaitForNotification();
 }
 
 TEST(ProcessTaskStarterTest, ProgramsAreRunOnlyOnOrdersOfOneWhoKnowsTheToken) {
