@@ -30,6 +30,11 @@ def resources(kind=None):
     return [each for each in found if kind in (None, each["kind"])]
 
 
+def grace_seconds(stateful_set):
+    """The time between SIGTERM and SIGKILL to a pod."""
+    return pod_template(stateful_set)["spec"].get("terminationGracePeriodSeconds", 30)
+
+
 def stateful_sets(tls=False):
     """The daemons', with the component for certificates if asked for."""
     found = resources("StatefulSet")

@@ -125,6 +125,13 @@ def test_its_image_can_be_nobody_elses(stateful_set):
     assert tag != "latest"
 
 
+def test_a_workers_tasks_have_time_to_leave():
+    (workers,) = [each for each in manifests.stateful_sets() if manifests.name_of(each) == "muster-worker"]
+    (leaves,) = [each for each in manifests.container(workers)["args"] if each.startswith("--leave-grace-ms=")]
+    # The rest is for the daemon's own end.
+    assert int(leaves.split("=")[1]) / 1000 + 5 < manifests.grace_seconds(workers)
+
+
 def test_servers_and_workers_are_taken_away_one_at_a_time():
     budgets = manifests.resources("PodDisruptionBudget")
     guarded = {

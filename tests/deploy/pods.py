@@ -22,7 +22,7 @@ PROGRAMS = {
     for path in map(pathlib.Path, ["client/muster", "server/coordinator/muster-coordinator", "server/muster-server",
                                    "worker/runtime/muster-worker"])
 }
-# The default of terminationGracePeriodSeconds: then Kubernetes kills.
+# For processes that are no pods'.
 GRACE_SECONDS = 30
 # What startupProbe allows is more.
 START_SECONDS = 60
@@ -91,7 +91,7 @@ class Pod:
     def stop(self):
         """Its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(GRACE_SECONDS)
+        return self.process.wait(manifests.grace_seconds(self.stateful_set))
 
 
 def with_addresses(text, hosts):
