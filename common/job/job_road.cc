@@ -26,7 +26,9 @@ bool TrainsInRounds(const v1::JobSpec& spec) {
   return TrainsByAllReduce(spec) || RanksTogether(spec) > 1;
 }
 
-bool LossIsFinal(const v1::JobSpec& spec) {
+bool LossIsFinal(const v1::JobSpec& spec) { return LossIsFinal(spec, spec.workers()); }
+
+bool LossIsFinal(const v1::JobSpec& spec, uint32_t ranks) {
   if (RunsProgram(spec)) return TrainsByAllReduce(spec);
   if (IsHybrid(spec)) return true;
   const v1::UpdateSpec& update = spec.update();
@@ -34,8 +36,9 @@ bool LossIsFinal(const v1::JobSpec& spec) {
       (update.wire() == v1::UpdateSpec::BF16 || update.wire() == v1::UpdateSpec::F16)) {
     return true;
   }
-  if (!RanksDivideState(spec, spec.workers())) return false;
-  return SizeAlong(kExpertCopyAxes, spec) == 1 && spec.parallelism().zero().redundancy() == 0;
+  if (!RanksDivideState(spec, ranks)) return false;
+  return MeshOf(spec, ranks).size(kExpertCopyAxes) == 1 &&
+         spec.parallelism().zero().redundancy() == 0;
 }
 
 bool HasSparseTables(const v1::JobSpec& spec) {

@@ -1,6 +1,8 @@
 #ifndef MUSTER_COMMON_JOB_JOB_ROAD_H_
 #define MUSTER_COMMON_JOB_JOB_ROAD_H_
 
+#include <cstdint>
+
 namespace muster {
 
 namespace v1 {
@@ -44,6 +46,9 @@ bool TrainsInRounds(const v1::JobSpec& spec);
 // 16 bits have rounded away: a run that is to repeat bit for bit needs it, and finds it in a
 // checkpoint alone.
 bool LossIsFinal(const v1::JobSpec& spec);
+// Returns the same of a round of so many ranks, in which there may be fewer or more copies of what
+// a rank has.
+bool LossIsFinal(const v1::JobSpec& spec, uint32_t ranks);
 
 // Judges by the kind of model; the tables may turn out to be empty.
 bool HasSparseTables(const v1::JobSpec& spec);

@@ -147,7 +147,7 @@ absl::Status ValidateRest(const v1::JobSpec& spec) {
                                 "virtual stages by turns, which stages 2 and 3 have no memory for: "
                                 "take stage 1, or GPIPE or ONE_F_ONE_B"));
   }
-  if (spec.min_workers() > 0 && spec.min_workers() < spec.workers()) {
+  if (spec.min_workers() > 0 && spec.min_workers() < MostWorkers(spec)) {
     return Invalid("min_workers", spec.min_workers(),
                    absl::StrCat("but parallelism.pipeline is ", stages,
                                 ", where every stage needs its worker: leave it out"));

@@ -36,8 +36,8 @@ Mesh MeshOf(const v1::JobSpec& spec, uint32_t ranks) {
   const bool divides =
       parallelism.zero().stage() > 0 && !HoldsUnitsInFlight(spec) && !spec.stop().evaluate_only();
   if (divides) {
-    // Rounds of fewer ranks than the job's divide the parameters anew.
-    const bool anew = spec.min_workers() > 0 && ranks < spec.workers();
+    // Rounds of other numbers of ranks than the job's divide the parameters anew.
+    const bool anew = spec.min_workers() > 0 && ranks != spec.workers();
     const uint32_t given = parallelism.zero().shard();
     shards = given == 0 || (anew && given > 1) ? data : given;
     if (data % shards != 0) shards = 1;  // The validator refuses it.
@@ -49,6 +49,10 @@ Mesh MeshOf(const v1::JobSpec& spec, uint32_t ranks) {
                .context_shards = divides ? context : 1,
                .tensor = static_cast<int>(std::max(1u, parallelism.tensor())),
                .expert = ExpertRanks(spec, data / shards, shards, context)});
+}
+
+uint32_t MostWorkers(const v1::JobSpec& spec) {
+  return std::max(spec.workers(), spec.max_workers());
 }
 
 Mesh MeshOf(const v1::JobSpec& spec) { return MeshOf(spec, spec.workers()); }
@@ -99,7 +103,7 @@ bool SumsInRankOrder(const v1::JobSpec& spec) {
 
 bool DividesAnew(const v1::JobSpec& spec) {
   return SizeAlong(kShardAxes, spec) > 1 && spec.min_workers() > 0 &&
-         spec.min_workers() < spec.workers();
+         spec.min_workers() < MostWorkers(spec);
 }
 
 uint32_t SmallestShardGroup(const v1::JobSpec& spec) {

@@ -13,12 +13,17 @@ class JobSpec;
 
 // The mesh of a job, and what its data ranks divide among them (sharded data parallelism, ZeRO).
 // All functions take a valid specification, with or without its defaults filled in. `ranks` is the
-// number of ranks of a round, which with JobSpec.min_workers may be fewer than the job's workers.
+// number of ranks of a round, which with JobSpec.min_workers may be fewer than the job's workers,
+// and with JobSpec.max_workers more.
 
-// Returns the mesh of the job's ranks. Along kShardAxes, data and context ranks divide one copy of
-// the parameters: they have size 1 if each rank holds everything (under stage 0, with a single
-// rank, in jobs that only evaluate) or if servers are the shard group. Of a specification whose
-// sizes do not divide its workers, as the validator may meet it, the data ranks are rounded down.
+// Returns the most workers that the job trains with at a time.
+uint32_t MostWorkers(const v1::JobSpec& spec);
+
+// Returns the mesh of the job's ranks, which are as many as its workers. Along kShardAxes, data and
+// context ranks divide one copy of the parameters: they have size 1 if each rank holds everything
+// (under stage 0, with a single rank, in jobs that only evaluate) or if servers are the shard
+// group. Of a specification whose sizes do not divide its workers, as the validator may meet it,
+// the data ranks are rounded down.
 Mesh MeshOf(const v1::JobSpec& spec);
 Mesh MeshOf(const v1::JobSpec& spec, uint32_t ranks);
 

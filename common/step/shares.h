@@ -28,8 +28,9 @@ Share ShareOf(int64_t examples, int64_t data_rank, int64_t data_ranks);
 // divided evenly: the j-th is [j n / k, (j + 1) n / k) of the share. With all data ranks of the job
 // there, k is `micro_batches` on every rank, and the largest micro-batch has
 // m = ceil(ceil(batch_size / job_data_ranks) / micro_batches) examples. With fewer data ranks the
-// shares grow, but m, and so a step's memory, does not: k = max(micro_batches, ceil(n / m)).
-// REQUIRES: 1 <= data_ranks <= job_data_ranks; 1 <= micro_batches <= batch_size / job_data_ranks.
+// shares grow, but m, and so a step's memory, does not: k = max(micro_batches, ceil(n / m)). With
+// more data ranks the shares shrink, and k is `micro_batches`. REQUIRES: 1 <= micro_batches <=
+// batch_size / max(data_ranks, job_data_ranks).
 struct BatchDivision {
   int64_t batch_size = 0;
   int64_t data_ranks = 1;

@@ -27,12 +27,12 @@ std::vector<std::string> WorkersOf(const v1::JobRecord& record, const std::vecto
 
 std::vector<std::string> WorkersOfTensorGroup(const v1::JobRecord& record, uint32_t slot) {
   const auto own = static_cast<int>(slot);
-  return WorkersOf(record, MeshOf(record.spec()).Group(own, kLayerAxes), own);
+  return WorkersOf(record, MeshOf(record.spec(), record.slots_size()).Group(own, kLayerAxes), own);
 }
 
 std::vector<std::string> SplitTensorGroups(const v1::JobRecord& record) {
   std::vector<std::string> lines;
-  const Mesh mesh = MeshOf(record.spec());
+  const Mesh mesh = MeshOf(record.spec(), record.slots_size());
   absl::string_view name = "tensor group";
   if (mesh.size(kContext) > 1) {
     name = mesh.size(Axis::kTensor) > 1 ? "group of context and tensor ranks" : "context group";

@@ -39,15 +39,15 @@ void Park(std::map<uint32_t, Call<Reply>>& parked, uint32_t slot, Call<Reply> ca
 }  // namespace
 
 HistoryOptions HistoryOptionsOf(const v1::JobRecord& record) {
-  return {.slots = record.spec().workers(),
+  return {.slots = MostWorkers(record.spec()),
           .flops_per_example = record.flops_per_example(),
           .peak_flops = record.spec().compute().peak_flops()};
 }
 
 Job::Job(v1::JobRecord stored, uint64_t max_log_bytes)
     : record(std::move(stored)),
-      tasks(record.spec().workers()),
-      progress(record.spec().workers(),
+      tasks(slots()),
+      progress(slots(),
                // A program's processes may leave it to one of them to report.
                TrainsByAllReduce(record.spec()) || RunsProgram(record.spec())
                    ? ProgressTracker::StepIsDone::kTogether
@@ -55,7 +55,7 @@ Job::Job(v1::JobRecord stored, uint64_t max_log_bytes)
                RunsProgram(record.spec()) ? ProgressTracker::LossWeight::kTold
                                           : ProgressTracker::LossWeight::kExamples,
                record.progress()),
-      rendezvous(record.spec().workers(), SizeAlong(kLayerAxes | kExpertAxes, record.spec())),
+      rendezvous(slots(), SizeAlong(kLayerAxes | kExpertAxes, record.spec())),
       log(max_log_bytes),
       history(IsFinal(record.state())
                   ? nullptr

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/mesh/job_mesh.h"
 #include "proto/job_record.pb.h"
 #include "proto/status.pb.h"
 #include "proto/task_service.pb.h"
@@ -61,8 +62,10 @@ struct TaskState {
   // The collective call that the task has been in for some seconds, as it last reported; empty:
   // none.
   std::string sits_in;
-  // True if the task is to leave after its step, since its worker must leave (Departures).
+  // True if the task is to leave after its step (Departures).
   bool leaves = false;
+  // The job that waits for this slot, which its own job can do without; empty: none.
+  std::string wanted_by;
   // With min_workers: true if the next round does not wait for the slot, which was given up in an
   // orderly way.
   bool not_awaited = false;
@@ -87,7 +90,8 @@ struct Job {
   Job(v1::JobRecord stored, uint64_t max_log_bytes);
 
   const std::string& id() const { return record.job_id(); }
-  uint32_t slots() const { return record.spec().workers(); }
+  // Returns the number of slots, also of those that need not have a task (JobSpec.max_workers).
+  uint32_t slots() const { return MostWorkers(record.spec()); }
 
   // Answers the parked calls of one slot's task, or of all, with an error.
   void AnswerSlot(uint32_t slot, const absl::Status& status);
@@ -161,6 +165,8 @@ struct Job {
   bool removing = false;
   // Grows with every change that the job's status shows.
   uint64_t status_version = 1;
+  // With max_workers: time from which on the job takes further slots.
+  absl::Duration grows_after = -absl::InfiniteDuration();
   // Time at which progress was last stored, and whether more has come since.
   absl::Duration progress_stored;
   bool progress_unsaved = false;

@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
+#include "common/mesh/job_mesh.h"
 #include "common/text/utf8.h"
 #include "server/coordinator/cluster/shard_map.h"
 #include "server/coordinator/job/find_checkpoint.h"
@@ -109,15 +110,31 @@ bool Hurts(const v1::JobRecord& record, const std::vector<uint32_t>& lost) {
                      [&](uint32_t slot) { return IsMember(record, slot); });
 }
 
+// Returns whether the slot was a member of the last round.
+bool WasMember(const v1::JobRecord& record, uint32_t slot) {
+  const auto& members = record.round().members();
+  return std::any_of(members.begin(), members.end(),
+                     [&](const v1::RoundMember& member) { return member.slot() == slot; });
+}
+
+// Says how many slots form the round.
+std::string WhoMet(const Rendezvous::Round& next, const v1::JobRecord& record) {
+  const size_t ranks = next.peers.size(), workers = record.spec().workers();
+  if (ranks < workers) return absl::StrCat("goes on with ", ranks, " of ", workers, " workers");
+  if (MostWorkers(record.spec()) == workers) return absl::StrCat("all ", ranks, " slots met");
+  const auto joined = std::count_if(next.peers.begin(), next.peers.end(), [&](const auto& peer) {
+    return !WasMember(record, peer.slot());
+  });
+  const Mesh mesh = MeshOf(record.spec(), static_cast<uint32_t>(ranks));
+  return absl::StrCat(ranks, " workers with ", mesh.size(kDataAxes), " data ranks, of which ",
+                      joined, " joined, met");
+}
+
 // Clears the failures of slots that were not in the last round, whose failures then did no harm.
 void ForgiveNewcomers(const Rendezvous::Round& next, v1::JobRecord& record) {
-  const auto& before = record.round().members();
-  if (before.empty()) return;
+  if (record.round().members().empty()) return;
   for (const v1::CollectivePeer& peer : next.peers) {
-    const bool newcomer =
-        std::none_of(before.begin(), before.end(),
-                     [&](const v1::RoundMember& member) { return member.slot() == peer.slot(); });
-    if (newcomer) record.mutable_slots(peer.slot())->clear_failures();
+    if (!WasMember(record, peer.slot())) record.mutable_slots(peer.slot())->clear_failures();
   }
 }
 
@@ -298,10 +315,7 @@ absl::Status JobLifecycle::OpenRound(Job& job, const v1::RendezvousRecord& met,
     member.set_incarnation(job.record.slots(peer.slot()).incarnation());
     if (runs_program) member.set_endpoint(peer.endpoint());
   }
-  const std::string who =
-      round.peers.size() == job.slots()
-          ? absl::StrCat("all ", job.slots(), " slots met")
-          : absl::StrCat("goes on with ", round.peers.size(), " of ", job.slots(), " workers");
+  const std::string who = WhoMet(round, job.record);
   const std::string from = round.source.has_value() ? absl::StrCat("from slot ", round.source->slot,
                                                                    "'s replica at clock ", clock)
                                                     : absl::StrCat("from clock ", clock);
@@ -353,9 +367,12 @@ absl::Status JobLifecycle::GiveBackSlots(Job& job, const std::string& for_job) {
 absl::Status JobLifecycle::SlotsLeave(Job& job, const std::vector<uint32_t>& slots) {
   JobChange change{.record = job.record};
   for (uint32_t slot : slots) {
-    change.events.push_back(absl::StrCat("slot ", slot, " leaves worker ",
-                                         job.record.slots(slot).worker_id(),
-                                         ", which must end, at clock ", job.progress.clock(slot)));
+    const std::string& wanted_by = job.tasks[slot].wanted_by;
+    change.events.push_back(
+        absl::StrCat("slot ", slot, " leaves worker ", job.record.slots(slot).worker_id(),
+                     wanted_by.empty() ? ", which must end"
+                                       : absl::StrCat(", for which job ", wanted_by, " waits"),
+                     ", at clock ", job.progress.clock(slot)));
   }
   if (EndsGeneration(job.record, slots)) return GoBack(job, change.events.front().text);
   const bool hurts = Hurts(job.record, slots);

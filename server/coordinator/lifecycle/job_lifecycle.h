@@ -47,9 +47,9 @@ class JobLifecycle {
   // Gives a stuck job's slots up, for a job that was submitted earlier and waits for them.
   absl::Status GiveBackSlots(Job& job, const std::string& for_job);
 
-  // Gives slots up whose workers must leave, in an orderly way: between two steps, if their tasks
-  // have come so far. With min_workers the others do not wait for their next tasks. Where their
-  // loss is final, the job goes back to its last checkpoint.
+  // Gives slots up whose workers must leave, or that another job waits for, in an orderly way:
+  // between two steps, if their tasks have come so far. With min_workers the others do not wait for
+  // their next tasks. Where their loss is final, the job goes back to its last checkpoint.
   absl::Status SlotsLeave(Job& job, const std::vector<uint32_t>& slots);
 
   // Takes the job back to its last checkpoint so that it is placed anew.

@@ -87,6 +87,8 @@ bool RoundFormation::GivenUp(const Job& job, uint32_t slot) const {
   if (job.record.spec().min_workers() == 0) return false;
   const TaskState& task = job.tasks[slot];
   if (task.not_awaited) return true;
+  const bool placed = !job.record.slots(slot).worker_id().empty();
+  if (!placed && PlacedSlots(job.record) >= job.record.spec().workers()) return true;
   return task.unplaced_since.has_value() &&
          clock_.Monotonic() - *task.unplaced_since >= elastic_wait_;
 }

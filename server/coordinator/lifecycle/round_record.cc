@@ -67,6 +67,11 @@ std::vector<uint32_t> TrainingSlots(const v1::JobRecord& record) {
   return slots;
 }
 
+uint32_t PlacedSlots(const v1::JobRecord& record) {
+  return std::count_if(record.slots().begin(), record.slots().end(),
+                       [](const v1::SlotRecord& slot) { return !slot.worker_id().empty(); });
+}
+
 bool AnyDone(const v1::JobRecord& record) {
   return std::any_of(record.slots().begin(), record.slots().end(),
                      [](const v1::SlotRecord& slot) { return slot.done(); });
@@ -127,7 +132,7 @@ absl::optional<uint32_t> BrokeForGood(const v1::JobRecord& record, const Rendezv
   const auto has_left = [&](const v1::RoundMember& member) {
     return !IsPresent(record, member) || next.Has(member.slot());
   };
-  const bool all_left = LossIsFinal(record.spec()) && !DividesAnew(record.spec()) &&
+  const bool all_left = LossIsFinal(record.spec()) && record.spec().min_workers() == 0 &&
                         std::all_of(members.begin(), members.end(), has_left);
   if (!AnyDone(record) && !all_left) return absl::nullopt;
   const auto left = std::find_if(members.begin(), members.end(), has_left);
@@ -141,7 +146,8 @@ bool EndsGeneration(const v1::JobRecord& record, const std::vector<uint32_t>& lo
   const bool loses =
       std::any_of(lost.begin(), lost.end(), [&](uint32_t slot) { return IsMember(record, slot); });
   if (!loses) return false;
-  if (LossIsFinal(record.spec()) || AnyDone(record)) return true;
+  const auto ranks = static_cast<uint32_t>(record.round().members_size());
+  if (LossIsFinal(record.spec(), ranks) || AnyDone(record)) return true;
   // Servers have what the tasks' successors need.
   if (!TrainsByAllReduce(record.spec())) return false;
   const auto& members = record.round().members();

@@ -39,6 +39,9 @@ uint32_t ReportingSlots(const v1::JobRecord& record);
 // Returns the slots that train together: those of the round, or all.
 std::vector<uint32_t> TrainingSlots(const v1::JobRecord& record);
 
+// Returns how many slots have a worker.
+uint32_t PlacedSlots(const v1::JobRecord& record);
+
 bool AnyDone(const v1::JobRecord& record);
 // Returns whether all slots that train have ended well.
 bool AllDone(const v1::JobRecord& record);
@@ -58,9 +61,9 @@ std::optional<v1::RendezvousReply> StoredRound(const v1::JobRecord& record);
 // Returns the first slot that left a round that no other can follow; nullopt if no slot left, or
 // another round can follow. None can follow once some slots have ended well, since these do not
 // meet again, or if losses are final (LossIsFinal). In the latter case the round lasts until every
-// slot has left it, since the last may end with the error that broke it. Slots that divide their
-// shards anew (DividesAnew) also leave a round to meet newcomers; another can follow as long as
-// none is lost. REQUIRES: as RoundLasts.
+// slot has left it, since the last may end with the error that broke it. With
+// min_workers slots also leave a round to meet newcomers; another can follow as long as none is
+// lost. REQUIRES: as RoundLasts.
 absl::optional<uint32_t> BrokeForGood(const v1::JobRecord& record, const Rendezvous& next);
 
 // Returns whether losing the tasks of these slots takes the whole job back to its last checkpoint:

@@ -117,7 +117,7 @@ std::string Recovery(const v1::JobRecord& record) {
 
 // Adds the slots' coordinates.
 void AddCoordinates(const v1::JobSpec& spec, v1::JobStatus& status) {
-  const Mesh mesh = MeshOf(spec);
+  const Mesh mesh = MeshOf(spec, MostWorkers(spec));
   for (v1::TaskStatus& task : *status.mutable_tasks()) {
     for (const auto& [name, axes] : JobAxes()) {
       if (mesh.size(axes) == 1) continue;

@@ -293,7 +293,7 @@ absl::StatusOr<SubmitRequests::NewJob> SubmitRequests::MakeJob(const PlannedJob&
   record.set_state(v1::PENDING);
   record.set_generation(1);
   record.set_submitted_unix_ms(jobs_.NowUnixMs());
-  for (uint32_t slot = 0; slot < record.spec().workers(); ++slot) {
+  for (uint32_t slot = 0; slot < MostWorkers(record.spec()); ++slot) {
     record.add_slots()->set_incarnation(1);
   }
   if (!record.spec().initial_weights().empty()) {

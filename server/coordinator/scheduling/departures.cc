@@ -22,28 +22,32 @@ bool RoundHasMet(const Job& job) {
 }  // namespace
 
 absl::Status Departures::Run() {
-  bool any = false, all = true;
+  bool any_leaves = false, all_leave = true;
   for (const auto& [id, member] : members_.members()) {
     if (!member.live || member.kind() != v1::WORKER) continue;
-    any = any || member.leaves;
-    all = all && member.leaves;
+    any_leaves = any_leaves || member.leaves;
+    all_leave = all_leave && member.leaves;
   }
-  if (!any) return absl::OkStatus();
   for (const auto& [number, job] : jobs_.jobs()) {
     if (!IsActive(job->record.state()) || RunsProgram(job->record.spec())) continue;
-    std::vector<uint32_t> slots = LeavingSlots(job->record);
-    if (!all) std::erase_if(slots, [&](uint32_t slot) { return !MayGo(*job, slot); });
+    const bool lends = job->slots() > job->record.spec().workers();
+    if (!any_leaves && !lends) continue;
+    std::vector<uint32_t> slots = LeavingSlots(*job);
+    for (TaskState& task : job->tasks) task.leaves = false;
+    if (!all_leave) std::erase_if(slots, [&](uint32_t slot) { return !MayGo(*job, slot); });
     if (!slots.empty()) MUSTER_RETURN_IF_ERROR(lifecycle_.SlotsLeave(*job, slots));
   }
   return absl::OkStatus();
 }
 
-std::vector<uint32_t> Departures::LeavingSlots(const v1::JobRecord& record) const {
+std::vector<uint32_t> Departures::LeavingSlots(const Job& job) const {
+  const v1::JobRecord& record = job.record;
   std::vector<uint32_t> slots;
   for (int slot = 0; slot < record.slots_size(); ++slot) {
     const v1::SlotRecord& holder = record.slots(slot);
     if (holder.done() || !members_.Holds(holder.worker_id(), holder.worker_incarnation())) continue;
-    if (members_.Find(holder.worker_id())->leaves) slots.push_back(slot);
+    const bool wanted = !job.tasks[slot].wanted_by.empty();
+    if (wanted || members_.Find(holder.worker_id())->leaves) slots.push_back(slot);
   }
   return slots;
 }

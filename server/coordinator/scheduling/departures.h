@@ -11,7 +11,8 @@
 
 namespace muster {
 
-// Takes tasks off workers that were told to leave (Member::leaves), before these end.
+// Takes tasks off workers that were told to leave (Member::leaves), before these end, and off slots
+// that other jobs wait for and their own can do without (ElasticSlots).
 //
 //   what the task is in          when its slot is given up
 //   a round                      after a step: all tasks of the round meet (RoundFormation), and
@@ -38,8 +39,8 @@ class Departures {
   absl::Status Run();
 
  private:
-  // Returns the job's slots whose workers must leave.
-  std::vector<uint32_t> LeavingSlots(const v1::JobRecord& record) const;
+  // Returns the job's slots that are to be given up.
+  std::vector<uint32_t> LeavingSlots(const Job& job) const;
   // Returns whether the slot's task leaves nothing behind by ending now; marks the task otherwise.
   bool MayGo(Job& job, uint32_t slot) const;
 

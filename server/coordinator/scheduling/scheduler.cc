@@ -123,9 +123,12 @@ std::string WaitsForTasks(const Job& job, absl::Duration now, absl::Duration lea
       if (!job.record.slots(slot).done() && !job.tasks[slot].heard) missing.push_back(slot);
     }
   }
+  // Nobody waits for slots that the job can do without.
+  std::erase_if(missing, [&](uint32_t slot) { return job.record.slots(slot).worker_id().empty(); });
   if (missing.empty()) return "";
-  return absl::StrCat(job.slots() - missing.size(), " of ", job.slots(),
-                      " tasks are there; waits for slot ", absl::StrJoin(missing, ", "));
+  const uint32_t placed = PlacedSlots(job.record);
+  return absl::StrCat(placed - missing.size(), " of ", placed, " tasks are there; waits for slot ",
+                      absl::StrJoin(missing, ", "));
 }
 
 bool IsPlaced(const v1::JobRecord& record) {
@@ -134,9 +137,26 @@ bool IsPlaced(const v1::JobRecord& record) {
                      [](const v1::SlotRecord& slot) { return !slot.worker_id().empty(); });
 }
 
-uint32_t PlacedSlots(const v1::JobRecord& record) {
-  return std::count_if(record.slots().begin(), record.slots().end(),
-                       [](const v1::SlotRecord& slot) { return !slot.worker_id().empty(); });
+// Returns the slots that the job still needs: as many as it is short of its workers, first those of
+// groups that have some already.
+std::vector<uint32_t> NeededSlots(const v1::JobRecord& record) {
+  const uint32_t group = GroupOf(record.spec());
+  std::vector<uint32_t> needed, others;
+  uint32_t held = 0;
+  for (uint32_t first = 0; first < static_cast<uint32_t>(record.slots_size()); first += group) {
+    std::vector<uint32_t> missing;
+    for (uint32_t slot = first; slot < first + group; ++slot) {
+      const v1::SlotRecord& holder = record.slots(slot);
+      if (!holder.done() && holder.worker_id().empty()) missing.push_back(slot);
+    }
+    held += group - missing.size();
+    std::vector<uint32_t>& list = missing.size() < group ? needed : others;
+    list.insert(list.end(), missing.begin(), missing.end());
+  }
+  needed.insert(needed.end(), others.begin(), others.end());
+  const uint32_t workers = record.spec().workers();
+  needed.resize(std::min<size_t>(needed.size(), workers - std::min(held, workers)));
+  return needed;
 }
 
 // Returns whether the job waits for more slots only for a while.
@@ -183,7 +203,8 @@ Scheduler::Scheduler(JobTable& jobs, const Membership& members, JobLifecycle& li
       lifecycle_(lifecycle),
       clock_(clock),
       metrics_(metrics),
-      elastic_wait_(elastic_wait) {}
+      elastic_wait_(elastic_wait),
+      elastic_(jobs, clock) {}
 
 absl::Status Scheduler::Run() {
   Turn turn{.capacity = CapacityOf(jobs_, members_)};
@@ -204,7 +225,10 @@ absl::Status Scheduler::Run() {
   for (const auto& [number, job] : jobs_.jobs()) {
     if (job->record.state() == v1::PENDING) MUSTER_RETURN_IF_ERROR(PlaceWhole(*job, turn));
   }
-  return absl::OkStatus();
+  const Job* const waits =
+      turn.short_of_slots.empty() ? turn.blocked_by : turn.short_of_slots.front();
+  elastic_.AskBack(waits, turn.capacity);
+  return waits == nullptr ? elastic_.Grow(turn.capacity) : absl::OkStatus();
 }
 
 void Scheduler::NoteUnplaced(Job& job) const {
@@ -226,9 +250,8 @@ absl::StatusOr<bool> Scheduler::SettleRivals(const Turn& turn) {
       ReturnSlots(turn.short_of_slots[last]->record, capacity);
       ClusterCapacity left = capacity;
       const bool enough =
-          IsPlaced(wants)
-              ? CheckSlots(wants.slots_size() - PlacedSlots(wants), SlotDemandOf(wants), left).ok()
-              : Place(DemandOf(wants, jobs_), left).ok();
+          IsPlaced(wants) ? CheckSlots(NeededSlots(wants).size(), SlotDemandOf(wants), left).ok()
+                          : Place(DemandOf(wants, jobs_), left).ok();
       if (!enough) continue;
       for (size_t i = last; i < turn.short_of_slots.size(); ++i) {
         Job& gives = *turn.short_of_slots[i];
@@ -271,9 +294,8 @@ absl::Status Scheduler::FillSlots(Job& job, Turn& turn) {
   std::string waiting;
   WaitReason reason = WaitReason::kTasks;
   bool short_of_slots = false;
-  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+  for (const uint32_t slot : NeededSlots(job.record)) {
     const v1::SlotRecord& holder = job.record.slots(slot);
-    if (holder.done() || !holder.worker_id().empty()) continue;
     if (job.tasks[slot].not_before > clock_.Monotonic()) {
       reason = WaitReason::kPause;
       waiting = absl::StrCat("slot ", slot, " waits a little before its next task, after ",
@@ -290,10 +312,10 @@ absl::Status Scheduler::FillSlots(Job& job, Turn& turn) {
       short_of_slots = true;
       // Pending jobs must not take the next free slots if those could ever be enough for this job.
       // Servers that are being drained count: the job may be on one already.
-      if (turn.blocked_by.empty() && job.record.state() == v1::RECOVERING) {
+      if (turn.blocked_by == nullptr && job.record.state() == v1::RECOVERING) {
         const ClusterCapacity whole = WholeCapacityOf(members_);
         if (!whole.workers.empty() && FitsEmpty(DemandOf(job.record, jobs_), whole).ok()) {
-          turn.blocked_by = job.id();
+          turn.blocked_by = &job;
         }
       }
       continue;
@@ -313,9 +335,9 @@ absl::Status Scheduler::FillSlots(Job& job, Turn& turn) {
 }
 
 absl::Status Scheduler::PlaceWhole(Job& job, Turn& turn) {
-  if (!turn.blocked_by.empty()) {
+  if (turn.blocked_by != nullptr) {
     SetWaiting(job, WaitReason::kEarlierJob,
-               absl::StrCat("waits behind job ", turn.blocked_by, ", which comes first"));
+               absl::StrCat("waits behind job ", turn.blocked_by->id(), ", which comes first"));
     return absl::OkStatus();
   }
   const Demand demand = DemandOf(job.record, jobs_);
@@ -330,7 +352,7 @@ absl::Status Scheduler::PlaceWhole(Job& job, Turn& turn) {
   const bool fits_alone = !whole.workers.empty() &&
                           (demand.partitions == 0 || !whole.servers.empty()) &&
                           FitsEmpty(demand, whole).ok();
-  if (fits_alone) turn.blocked_by = job.id();
+  if (fits_alone) turn.blocked_by = &job;
   return absl::OkStatus();
 }
 

@@ -14,6 +14,7 @@
 #include "server/coordinator/job/job_table.h"
 #include "server/coordinator/lifecycle/job_lifecycle.h"
 #include "server/coordinator/metrics/coordinator_metrics.h"
+#include "server/coordinator/scheduling/elastic_slots.h"
 
 namespace muster {
 
@@ -24,7 +25,8 @@ namespace muster {
 //
 // Jobs that recover could wait for each other's slots. The jobs submitted last then give theirs
 // back, as many as the first one needs. A job that can go on with fewer workers (min_workers) is
-// left out of this, and holds back nobody. Logic thread only.
+// left out of this, and holds back nobody. What is then free goes to jobs that can use it, which
+// give it back to jobs that wait (ElasticSlots). Logic thread only.
 class Scheduler {
  public:
   // All references outlive it. `elastic_wait`: see CoordinatorOptions.
@@ -38,8 +40,8 @@ class Scheduler {
   // State of one run: what earlier jobs leave to later ones.
   struct Turn {
     ClusterCapacity capacity;
-    // Id of the job that the others wait behind; empty: none.
-    std::string blocked_by;
+    // The job that the others wait behind; null: none.
+    const Job* blocked_by = nullptr;
     // Jobs that recover and wait for slots, in order of submission.
     std::vector<Job*> short_of_slots;
   };
@@ -60,6 +62,7 @@ class Scheduler {
   const Clock& clock_;
   CoordinatorMetrics& metrics_;
   const absl::Duration elastic_wait_;
+  ElasticSlots elastic_;
 };
 
 }  // namespace muster

@@ -1,5 +1,6 @@
 #include "worker/data/sampling/sampler.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "absl/memory/memory.h"
@@ -27,12 +28,7 @@ absl::StatusOr<std::unique_ptr<const Sampler>> Sampler::Create(const SamplerOpti
         absl::StrCat("batch_size is ", sizes.largest, ", more than the ", options.training_examples,
                      " training examples; lower it to at most that, or train on more data"));
   }
-  if (options.data_ranks > options.job_data_ranks) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.data_ranks, " data ranks share the batch of a job that has ",
-                     options.job_data_ranks, "; there can be no more than those"));
-  }
-  const int64_t share = sizes.smallest / options.job_data_ranks;
+  const int64_t share = sizes.smallest / std::max(options.data_ranks, options.job_data_ranks);
   if (options.micro_batches < 1 || options.micro_batches > share) {
     return absl::InvalidArgumentError(
         absl::StrCat("micro_batches is ", options.micro_batches, "; it must be from 1 to ", share,

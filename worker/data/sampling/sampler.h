@@ -15,7 +15,7 @@ namespace muster {
 struct SamplerOptions {
   uint64_t seed = 0;
   // Data ranks that share each batch; at least 1. Fewer than `job_data_ranks` if a job goes on
-  // without some.
+  // without some, more if it has taken more workers.
   int64_t data_ranks = 1;
   // The examples of each step, over all data ranks. From `first_clock` on these are at least
   // `job_data_ranks`, at most `training_examples`.
@@ -24,8 +24,8 @@ struct SamplerOptions {
   int64_t training_examples = 0;
   // Data ranks of the whole job; 0 means `data_ranks`.
   int64_t job_data_ranks = 0;
-  // Micro-batches per share when all data ranks are there; at least 1, at most the smallest batch /
-  // job_data_ranks.
+  // Micro-batches per share when all data ranks are there; at least 1, at most the examples of the
+  // smallest share.
   int64_t micro_batches = 1;
   // Clocks before it are none of this sampler's.
   int64_t first_clock = 0;

@@ -1,6 +1,7 @@
 #include "worker/data/sampling/sampler.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -116,6 +117,34 @@ TEST(SamplerTest, FewerDataRanksTakeTheSameBatchInMoreMicroBatches) {
   EXPECT_EQ(JoinedBatch(*half, 5), JoinedBatch(*all, 5));
 }
 
+TEST(SamplerTest, MoreDataRanksTakeTheSameBatchInSmallerShares) {
+  SamplerOptions options = Options(2, 64, 1000);
+  options.micro_batches = 2;
+  const auto job = Sampler::Create(options).value();
+  options.job_data_ranks = 2;
+  options.data_ranks = 5;
+  const auto more = Sampler::Create(options).value();
+  EXPECT_EQ(more->MicroBatches(), 2);
+  EXPECT_EQ(JoinedBatch(*more, 5), JoinedBatch(*job, 5));
+}
+
+TEST(SamplerTest, AnEpochOfStepsByChangingNumbersOfRanksHasEachExampleOnce) {
+  std::map<int64_t, int> seen;
+  uint32_t state = 55;
+  for (int64_t clock = 0; clock < 250; ++clock) {
+    state = state * 1664525 + 1013904223;
+    SamplerOptions options = Options(1 + (state >> 16) % 8, 16, 1000);
+    options.job_data_ranks = 3;
+    options.micro_batches = 2;
+    for (const int64_t example : JoinedBatch(*Sampler::Create(options).value(), clock)) {
+      ++seen[example];
+    }
+  }
+  EXPECT_EQ(seen.size(), 1000u);
+  // 250 batches of 16 are four epochs.
+  for (const auto& [example, times] : seen) EXPECT_EQ(times, 4) << example;
+}
+
 TEST(SamplerTest, ARankThatNeedsFewerMicroBatchesRunsTheLastOverNoExamples) {
   SamplerOptions options = Options(2, 7, 100);
   options.job_data_ranks = 3;
@@ -167,9 +196,9 @@ TEST(SamplerTest, RefusesSizesThatDoNotFitNamingBoth) {
   expect_error(options, "micro_batches is 4", "from 1 to 3");
   options.micro_batches = 0;
   expect_error(options, "micro_batches is 0", "from 1 to 3");
-  options.micro_batches = 1;
   options.job_data_ranks = 2;
-  expect_error(options, "3 data ranks share", "a job that has 2");
+  options.micro_batches = 4;
+  expect_error(options, "micro_batches is 4", "from 1 to 3");
 }
 
 }  // namespace

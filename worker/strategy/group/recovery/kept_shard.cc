@@ -34,7 +34,9 @@ constexpr absl::Duration kStorageTimeout = absl::Minutes(10);
 }  // namespace
 
 MeshPosition ShardOf(const v1::TaskOrder& order) {
-  return {MeshOf(order.spec()), static_cast<int>(order.slot()), kStateAxes};
+  // Slots beyond the job's workers (JobSpec.max_workers) get their shards when they join a round.
+  const Mesh mesh = MeshOf(order.spec());
+  return {mesh, static_cast<int>(order.slot()) % mesh.world_size(), kStateAxes};
 }
 
 uint64_t ShardFingerprint(uint32_t stage, uint64_t kept_bytes, const ShardLayout& layout) {

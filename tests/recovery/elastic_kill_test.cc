@@ -1,0 +1,81 @@
+// A job by all-reduce whose workers come and go: with notice, without, and in addition.
+
+#include <signal.h>
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "proto/job_service.pb.h"
+#include "tests/harness/endless_job.h"
+#include "tests/harness/jobs.h"
+#include "tests/harness/process_cluster.h"
+#include "tests/recovery/no_lease_for_testing.h"
+
+namespace muster {
+namespace {
+
+class ComingAndGoingTest : public ::testing::TestWithParam<bool> {};
+
+TEST_P(ComingAndGoingTest, EachStepIsMadeOnceWithTheSameExamples) {
+  const bool divides = GetParam();
+  auto started = ProcessCluster::Start({.servers = 0, .workers = 3, .lease = kNoLease});
+  ASSERT_TRUE(started.ok()) << started.status();
+  ProcessCluster& cluster = **started;
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+  spec.set_min_workers(1);
+  spec.set_max_workers(3);
+  if (divides) {
+    spec.mutable_parallelism()->mutable_zero()->set_stage(2);
+    spec.mutable_parallelism()->mutable_zero()->set_redundancy(1);
+  }
+  const auto id = cluster.Submit(Endless(std::move(spec), 200));
+  ASSERT_TRUE(id.ok()) << id.status();
+  const auto has_event = [&](absl::string_view text) {
+    v1::ListEventsReply reply;
+    cluster.jobs().Events(*id, reply).IgnoreError();
+    return std::any_of(reply.events().begin(), reply.events().end(), [&](const v1::JobEvent& each) {
+      return absl::StrContains(each.text(), text);
+    });
+  };
+  const auto await_event = [&](const std::string& text) {
+    const auto came = cluster.Await(*id, [&](const v1::JobStatus&) { return has_event(text); });
+    EXPECT_TRUE(came.ok()) << text << ": " << came.status() << cluster.Diagnose(*id);
+    return came.ok() && AwaitCheckpointSince(cluster, *id).ok();
+  };
+  ASSERT_TRUE(await_event("3 workers with 3 data ranks"));
+
+  // One leaves with notice, while the job does not need it.
+  cluster.Stop("worker-2");
+  ASSERT_TRUE(await_event("leaves worker worker-2, which must end, at clock"));
+  ASSERT_TRUE(await_event("2 workers with 2 data ranks, of which 0 joined, met again in round 2"));
+  // Another leaves that it would need; the job goes on without.
+  cluster.Stop("worker-1");
+  ASSERT_TRUE(await_event("goes on with 1 of 2 workers again in round 3"));
+  ASSERT_TRUE(cluster.Restart("worker-1").ok());
+  ASSERT_TRUE(await_event("2 workers with 2 data ranks, of which 1 joined, met again in round 4"));
+  ASSERT_TRUE(cluster.Restart("worker-2").ok());
+  ASSERT_TRUE(await_event("3 workers with 3 data ranks, of which 1 joined, met again in round 5"));
+  // One dies.
+  cluster.Kill("worker-0", SIGKILL);
+  ASSERT_TRUE(cluster.Restart("worker-0").ok());
+  ASSERT_TRUE(await_event("lost its worker worker-0"));
+
+  const auto trained = AwaitCheckpointSince(cluster, *id);
+  ASSERT_TRUE(trained.ok()) << trained.status();
+  EXPECT_EQ(trained->generation(), 1u) << "nothing is made again";
+  const auto weights = EndAndTrainUndisturbed(cluster, *id);
+  ASSERT_TRUE(weights.ok()) << weights.status() << cluster.Diagnose(*id);
+  // Sums of other numbers of ranks round otherwise.
+  EXPECT_LT(MostApart(weights->disturbed, weights->undisturbed), 0.01);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, ComingAndGoingTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Divided" : "Whole"; });
+
+}  // namespace
+}  // namespace muster
