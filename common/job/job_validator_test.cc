@@ -137,6 +137,55 @@ INSTANTIATE_TEST_SUITE_P(
                  s.set_min_workers(1);
                },
                AllOf(HasSubstr("min_workers is 1"), HasSubstr("hybrid"))},
+        BadJob{"MaxWorkersOnServers", [](v1::JobSpec& s) { s.set_max_workers(4); },
+               HasSubstr("max_workers is 4; but update.dense is PARAMETER_SERVER")},
+        BadJob{"MaxWorkersAlone",
+               [](v1::JobSpec& s) {
+                 AllReduce(s);
+                 s.set_max_workers(4);
+               },
+               HasSubstr("max_workers is 4; but min_workers is not set")},
+        BadJob{"FewerMaxWorkersThanWorkers",
+               [](v1::JobSpec& s) {
+                 AllReduce(s);
+                 s.set_min_workers(1);
+                 s.set_max_workers(1);
+               },
+               HasSubstr("max_workers is 1; it must be at least workers, which is 2")},
+        BadJob{"MoreMaxWorkersThanAnyJobHas",
+               [](v1::JobSpec& s) {
+                 AllReduce(s);
+                 s.set_min_workers(1);
+                 s.set_max_workers(1000000);
+               },
+               HasSubstr("max_workers is 1000000; it must be at most ")},
+        BadJob{"MaxWorkersWithLessThanAnExampleEach",
+               [](v1::JobSpec& s) {
+                 AllReduce(s);
+                 s.set_min_workers(1);
+                 s.set_max_workers(8);
+                 s.set_batch_size(8);
+                 s.set_micro_batches(2);
+               },
+               HasSubstr("max_workers is 8; with so many workers a data rank's share of a step is 1 "
+                         "of its 8 examples")},
+        BadJob{"MaxWorkersInPartsOfADataRank",
+               [](v1::JobSpec& s) {
+                 AllReduce(s);
+                 s.mutable_parallelism()->set_tensor(2);
+                 s.set_min_workers(2);
+                 s.set_max_workers(3);
+               },
+               HasSubstr("max_workers is 3; but a data rank of this job is 2 workers")},
+        BadJob{"MaxWorkersOfShardsThatAreNotDivided",
+               [](v1::JobSpec& s) {
+                 AllReduce(s);
+                 s.mutable_parallelism()->mutable_zero()->set_stage(1);
+                 s.set_workers(1);
+                 s.set_min_workers(1);
+                 s.set_max_workers(2);
+               },
+               HasSubstr("max_workers is 2; but parallelism.zero divides nothing")},
         BadJob{"MicroBatchesOfLessThanAnExample",
                [](v1::JobSpec& s) {
                  s.set_batch_size(9);
