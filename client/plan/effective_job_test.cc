@@ -34,7 +34,7 @@ std::vector<float> StepOf(const v1::OptimizerSpec& spec) {
 
 TEST(EffectiveJobTest, TrainsAsTheJobThatItIsMadeOf) {
   for (const char* name : {"sgd", "momentum", "nesterov", "adagrad", "row_wise_adagrad", "rmsprop",
-                           "adam", "adamw", "lion", "ftrl"}) {
+                           "adam", "adamw", "lion", "muon", "ftrl"}) {
     v1::JobSpec spec = Gpt();
     spec.mutable_optimizer()->set_name(name);
     const auto plan = PlanOf(spec);

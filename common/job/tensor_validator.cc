@@ -10,6 +10,7 @@
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "common/job/invalid.h"
+#include "common/job/job_road.h"
 #include "common/job/served_ranks_validator.h"
 #include "common/mesh/job_mesh.h"
 #include "proto/job.pb.h"
@@ -111,6 +112,15 @@ absl::Status ValidateMinWorkers(const v1::JobSpec& spec) {
                               ranks));
 }
 
+// Checks that whoever steps matrices that move as a whole can have them whole.
+absl::Status ValidateMatrices(const v1::JobSpec& spec) {
+  if (spec.optimizer().name() != "muon" || TrainsByAllReduce(spec)) return absl::OkStatus();
+  return Invalid(kField, SizeAlong(Axis::kTensor, spec),
+                 "but optimizer.name is muon and update.dense PARAMETER_SERVER, where servers hold "
+                 "the shares of tensor ranks, and Muon moves whole matrices: take update.dense "
+                 "ALL_REDUCE, leave parallelism.tensor out, or take adamw");
+}
+
 }  // namespace
 
 absl::Status ValidateTensor(const v1::JobSpec& spec) {
@@ -127,6 +137,7 @@ absl::Status ValidateTensor(const v1::JobSpec& spec) {
     return Invalid("parallelism.sequence", sequence,
                    "but only model.transformer has tokens to divide: leave it out");
   }
+  MUSTER_RETURN_IF_ERROR(ValidateMatrices(spec));
   MUSTER_RETURN_IF_ERROR(ValidateServedRanks(spec, kField, SizeAlong(Axis::kTensor, spec)));
   return ValidateMinWorkers(spec);
 }

@@ -186,6 +186,14 @@ TEST(TensorValidatorTest, OtherModelsAreNotDivided) {
   Expect(spec, HasSubstr("but only layers of model.transformer and model.mlp are divided"));
 }
 
+TEST(TensorValidatorTest, ServersHaveNoWholeMatrices) {
+  v1::JobSpec spec = TensorMlp();
+  spec.mutable_optimizer()->set_name("muon");
+  EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  Expect(spec, HasSubstr("parallelism.tensor is 2; but optimizer.name is muon"));
+}
+
 TEST(TensorValidatorTest, ALossIsFinalWhereNoOtherDataRankHasTheShare) {
   v1::JobSpec spec = TensorJob();
   EXPECT_FALSE(LossIsFinal(spec)) << "the other data rank has the same";

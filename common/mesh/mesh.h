@@ -89,6 +89,8 @@ inline constexpr Axes kModelAxes = kDataAxes.Others();
 inline constexpr Axes kLayerAxes = kContext | Axis::kTensor;
 // Ranks that differ along these, which are some of kModelAxes, have different parts of the model.
 inline constexpr Axes kPartAxes = Axis::kPipeline | Axis::kTensor;
+// Ranks that differ along these may have parts of the same matrix.
+inline constexpr Axes kMatrixAxes = kShardAxes | Axis::kTensor;
 // Only ranks that differ along these may have other shares of some tensor.
 inline constexpr Axes kShareAxes = kModelAxes | kExpertAxes;
 // Ranks that differ along these divide parameters and optimizer state, if no servers hold them.

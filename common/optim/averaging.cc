@@ -32,6 +32,7 @@ class Averaging final : public Optimizer {
 
   const std::vector<std::string>& state_names() const override { return state_names_; }
   bool packs_pairs() const override { return optimizer_->packs_pairs(); }
+  const MatrixRule* matrix_rule() const override { return optimizer_->matrix_rule(); }
   size_t state_floats(size_t n) const override { return optimizer_->state_floats(n) + n; }
 
   void InitState(absl::Span<const float> weights, absl::Span<float> state) const override {

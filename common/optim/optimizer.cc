@@ -27,10 +27,11 @@ absl::StatusOr<std::unique_ptr<const Optimizer>> CreateNamed(const v1::Optimizer
   if (name == "adam") return CreateAdam(spec);
   if (name == "adamw") return CreateAdamW(spec);
   if (name == "lion") return CreateLion(spec);
+  if (name == "muon") return CreateMuon(spec);
   if (name == "ftrl") return CreateFtrl(spec);
   const std::vector<std::string> names = {
-      "sgd",     "momentum", "nesterov", "adagrad", "row_wise_adagrad",
-      "rmsprop", "adam",     "adamw",    "lion",    "ftrl"};
+      "sgd",   "momentum", "nesterov", "adagrad", "row_wise_adagrad", "rmsprop", "adam",
+      "adamw", "lion",     "muon",     "ftrl"};
   return absl::InvalidArgumentError(
       absl::StrCat("optimizer.name is \"", name, "\": it must be one of ",
                    absl::StrJoin(names, ", "), DidYouMean(name, names)));

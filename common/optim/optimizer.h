@@ -18,6 +18,8 @@ namespace v1 {
 class OptimizerSpec;
 }  // namespace v1
 
+class MatrixRule;
+
 // The name of the state array of averages.
 inline constexpr char kAverageState[] = "average";
 
@@ -65,6 +67,11 @@ struct OptimizerStep {
 //                     Loshchilov, Hutter 2019, algorithm 2
 //   lion              c = β₁m + (1-β₁)g;  m = β₂m + (1-β₂)g;  w -= η(sgn(c) + λw)
 //                     Chen et al. 2023, algorithm 2
+//   muon              Matrices of hidden layers (TensorSpec::matrix_rows), each by itself:
+//                     m = μm + g;  O = Orthogonalise(g + μm);
+//                     w -= η(0.2 √(larger of rows and columns) · O + λw)
+//                     Jordan et al. 2024; scale and decay of Liu et al. 2025, equation 4
+//                     Everything else, embeddings and heads among it: adamw
 //   ftrl              σ = (√(n+g²) - √n)/η;  z += g - σw;  n += g²;
 //                     w = |z| ≤ l1 ? 0 : -(z - sgn(z) l1) / ((β + √n)/η + l2)
 //                     McMahan et al. 2013, algorithm 1
@@ -84,7 +91,11 @@ struct OptimizerStep {
 //   adam                m, v          beta1 0.9, beta2 0.999, epsilon 1e-8, weight_decay 0
 //   adamw               m, v          beta1 0.9, beta2 0.999, epsilon 1e-8, weight_decay 0.01
 //   lion                m             beta1 0.9, beta2 0.99, weight_decay 0
+//   muon                m, v          momentum 0.95, weight_decay 0.01; of what is no matrix
+//                                     beta1 0.9, beta2 0.999, epsilon 1e-8
 //   ftrl                z, n          beta 1, l1 0, l2 0, initial_accumulator 0
+//
+// Of matrices, muon's m is the momentum, and v the direction of the last step (matrix_rule.h).
 //
 // With OptimizerSpec::average_decay d, each of them also keeps an average of every element of a
 // dense tensor, as one more state array after its own (kAverageState). It begins at the weight
@@ -111,6 +122,10 @@ class Optimizer {
   // Returns whether the first two state arrays are of bf16, and lie in one array of floats
   // (packed_pairs.h).
   virtual bool packs_pairs() const { return false; }
+
+  // Returns the rule of matrices that move as a whole (StepBlock, common/tables/block_step.h),
+  // which Apply does not step; null: all elements move by themselves.
+  virtual const MatrixRule* matrix_rule() const { return nullptr; }
 
   // Returns how many floats of state `n` weights need. State arrays lie one after another, each n
   // floats, unless they are packed, or the optimizer is row-wise, which keeps one float for all n.

@@ -29,6 +29,7 @@ absl::StatusOr<std::unique_ptr<const Optimizer>> CreateRmsprop(const v1::Optimiz
 absl::StatusOr<std::unique_ptr<const Optimizer>> CreateAdam(const v1::OptimizerSpec& spec);
 absl::StatusOr<std::unique_ptr<const Optimizer>> CreateAdamW(const v1::OptimizerSpec& spec);
 absl::StatusOr<std::unique_ptr<const Optimizer>> CreateLion(const v1::OptimizerSpec& spec);
+absl::StatusOr<std::unique_ptr<const Optimizer>> CreateMuon(const v1::OptimizerSpec& spec);
 absl::StatusOr<std::unique_ptr<const Optimizer>> CreateFtrl(const v1::OptimizerSpec& spec);
 
 }  // namespace muster

@@ -17,6 +17,7 @@
 #include "absl/types/optional.h"
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
+#include "common/partition/matrices.h"
 
 namespace muster {
 namespace {
@@ -126,7 +127,7 @@ absl::StatusOr<DenseLayout> DenseLayout::Create(absl::Span<const TensorSpec> ten
   for (const TensorSpec& tensor : tensors) {
     if (tensor.tied_to.empty()) {
       blocks += CeilDivide(static_cast<uint64_t>(tensor.elements()), max_block_elements) +
-                2 * tensor.shared.size();
+                2 * tensor.shared.size() + tensor.matrix_rows.size();
     }
   }
   if (blocks > kMaxBlocks) {
@@ -156,9 +157,11 @@ void DenseLayout::Place(absl::Span<const TensorSpec> tensors, uint64_t max_block
   };
   const auto group = [&](int tensor) {
     const TensorSpec& spec = tensors[tensor];
-    if (spec.frozen) return std::tuple(part(tensor), 0.0f, false, 1.0f, absl::optional<float>());
+    if (spec.frozen) {
+      return std::tuple(part(tensor), 0.0f, false, 1.0f, absl::optional<float>(), false);
+    }
     return std::tuple(part(tensor), spec.sign_rate, !spec.weight_decay, spec.rate,
-                      spec.own_weight_decay);
+                      spec.own_weight_decay, !spec.matrix_rows.empty());
   };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return group(a) < group(b); });
 
@@ -186,7 +189,7 @@ void DenseLayout::Place(absl::Span<const TensorSpec> tensors, uint64_t max_block
       parts_.back().end = elements_;
       const absl::Span<const int> in_group = absl::MakeSpan(order).subspan(first, last - first);
       for (const Stretch& stretch : StretchesOf(tensors, in_group)) {
-        AddBlocks(tensors, in_group, stretch, max_block_elements);
+        AddStretch(tensors, in_group, stretch, max_block_elements);
       }
     }
     first = last;
@@ -225,6 +228,25 @@ std::vector<DenseLayout::Stretch> DenseLayout::StretchesOf(absl::Span<const Tens
         {offset + done, offset + static_cast<uint64_t>(tensors[tensor].elements()), 1, repeated});
   }
   return stretches;
+}
+
+void DenseLayout::AddStretch(absl::Span<const TensorSpec> tensors, absl::Span<const int> group,
+                             const Stretch& stretch, uint64_t max_block_elements) {
+  if (tensors[group[0]].matrix_rows.empty()) {
+    AddBlocks(tensors, group, stretch, max_block_elements);
+    return;
+  }
+  for (const int tensor : group) {
+    for (const MatrixShare& matrix : MatrixShares(tensors[tensor])) {
+      Stretch share = stretch;
+      share.begin = std::max(stretch.begin, tensor_offsets_[tensor] + matrix.begin);
+      share.end = std::min(stretch.end, tensor_offsets_[tensor] + matrix.end);
+      if (share.begin >= share.end) continue;
+      AddBlocks(tensors, {tensor}, share, share.end - share.begin);
+      blocks_.back().rows = matrix.rows;
+      blocks_.back().columns = matrix.columns;
+    }
+  }
 }
 
 void DenseLayout::AddBlocks(absl::Span<const TensorSpec> tensors, absl::Span<const int> group,

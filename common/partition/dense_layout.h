@@ -23,7 +23,9 @@ namespace muster {
 // that several stages have come before and are a part of their own, and those that expert ranks
 // divide come after and are one, too; so are those that are frozen. Each group's
 // stretch of a part is divided into as few blocks of at most `block_bytes` as possible, of equal
-// size except for the last, so no block crosses a part or a group. Blocks are dealt to partitions
+// size except for the last, so no block crosses a part or a group. Tensors of matrices that move as
+// a whole come after others with their rate and decay, and each of their matrices, or a share's
+// part of it, is a block, whatever its size. Blocks are dealt to partitions
 // largest first, each to the partition with the fewest bytes (the lowest index among equals), so
 // two partitions differ by no more than the largest block.
 //
@@ -96,6 +98,10 @@ class DenseLayout {
     float rate = 1;
     absl::optional<float> own_weight_decay;
     bool frozen = false;
+    // Above 0: the block's elements are some or all of a matrix with these extents, which the
+    // optimizer moves as a whole (TensorSpec::matrix_rows).
+    int64_t rows = 0;
+    int64_t columns = 0;
     // True if lower tensor ranks or the stage of the tensor's unit have its elements, too, so that
     // the rank does not push it.
     bool repeated = false;
@@ -106,6 +112,9 @@ class DenseLayout {
     std::vector<Piece> pieces;
 
     uint64_t elements() const { return end - begin; }
+    bool of_matrix() const { return rows > 0; }
+    // Returns whether these are all elements of their matrix. REQUIRES: of_matrix().
+    bool whole_matrix() const { return elements() == static_cast<uint64_t>(rows * columns); }
     // Returns whether the global norm counts the block's gradient here.
     bool in_norm() const { return !repeated && sign_rate == 0 && !frozen; }
   };
@@ -160,6 +169,9 @@ class DenseLayout {
   // Returns the stretches of a group of tensors, in order.
   std::vector<Stretch> StretchesOf(absl::Span<const TensorSpec> tensors,
                                    absl::Span<const int> group) const;
+  // Makes blocks of the last part: divides a stretch of the group evenly, or by matrices.
+  void AddStretch(absl::Span<const TensorSpec> tensors, absl::Span<const int> group,
+                  const Stretch& stretch, uint64_t max_block_elements);
   // Divides a stretch of the group into blocks of the last part.
   void AddBlocks(absl::Span<const TensorSpec> tensors, absl::Span<const int> group,
                  const Stretch& stretch, uint64_t max_block_elements);

@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
+#include "common/partition/matrices.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -94,9 +95,7 @@ void FollowOwners(absl::Span<TensorSpec> tensors) {
   }
 }
 
-}  // namespace
-
-absl::Status SetParameterGroups(const v1::JobSpec& spec, absl::Span<TensorSpec> tensors) {
+absl::Status SetGroups(const v1::JobSpec& spec, absl::Span<TensorSpec> tensors) {
   if (!spec.has_adapter() && spec.optimizer().groups().empty()) return absl::OkStatus();
   if (spec.has_adapter()) FreezeAllButAdapters(tensors);
   std::vector<bool> has_group(tensors.size());
@@ -118,6 +117,14 @@ absl::Status SetParameterGroups(const v1::JobSpec& spec, absl::Span<TensorSpec> 
   if (trains || tensors.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "optimizer.groups freeze all tensors: leave some to be trained, or use stop.evaluate_only");
+}
+
+}  // namespace
+
+absl::Status SetParameterGroups(const v1::JobSpec& spec, absl::Span<TensorSpec> tensors) {
+  MUSTER_RETURN_IF_ERROR(SetGroups(spec, tensors));
+  if (spec.optimizer().name() == "muon") SetMatrices(tensors);
+  return absl::OkStatus();
 }
 
 }  // namespace muster

@@ -13,8 +13,8 @@ class JobSpec;
 
 // Gives a model's tensors the optimizer groups that a job's specification says: `adapter` freezes
 // all that is no adapter's, and `optimizer.groups` change the rate or the weight decay of tensors,
-// or freeze them. Of several groups with a tensor, the first counts. A tied tensor is in the group
-// of its owner.
+// or freeze them. Under Muon those with matrices of hidden layers say so (SetMatrices). Of several
+// groups with a tensor, the first counts. A tied tensor is in the group of its owner.
 //
 // InvalidArgument, with the field and what would be right: a name of a group is no tensor's; it is
 // a tied tensor's alone; the group freezes or decays a tensor that moves by signs; or all tensors

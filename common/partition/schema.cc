@@ -191,6 +191,31 @@ absl::Status CheckGroup(const std::string& field, const v1::TensorSchema& tensor
   return absl::OkStatus();
 }
 
+// Checks that matrices make up the tensor.
+absl::Status CheckMatrices(const std::string& field, const v1::TensorSchema& tensor) {
+  if (tensor.matrix_rows().empty()) return absl::OkStatus();
+  if (tensor.shape_size() != 2 || tensor.shape(1) < 1 || !tensor.tied_to().empty() ||
+      tensor.frozen() || tensor.sign_rate() > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field,
+                     " has matrix_rows, but is no tensor of two dimensions that the "
+                     "optimizer moves: leave them out"));
+  }
+  int64_t rest = tensor.shape(0);
+  for (const int64_t rows : tensor.matrix_rows()) {
+    if (rows < 1 || rows > rest) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, ".matrix_rows has ", rows, " of the ", rest,
+                       " rows that are left: each matrix must have some, and all together those "
+                       "of the tensor"));
+    }
+    rest -= rows;
+  }
+  if (rest == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ".matrix_rows leave out ", rest, " of ", tensor.shape(0), " rows"));
+}
+
 absl::Status CheckTables(const v1::TablesSchema& schema) {
   absl::flat_hash_set<std::string> names;
   for (int i = 0; i < schema.tensors_size(); ++i) {
@@ -208,6 +233,7 @@ absl::Status CheckTables(const v1::TablesSchema& schema) {
                        ": it must be a finite number above 0, or 0 for a parameter"));
     }
     MUSTER_RETURN_IF_ERROR(CheckGroup(absl::StrCat(field, " (", tensor.name(), ")"), tensor));
+    MUSTER_RETURN_IF_ERROR(CheckMatrices(absl::StrCat(field, " (", tensor.name(), ")"), tensor));
     // A tied tensor's values are those of its owner.
     if (!tensor.tied_to().empty()) continue;
     MUSTER_RETURN_IF_ERROR(
@@ -322,6 +348,7 @@ void SetTables(absl::Span<const TensorSpec> tensors, absl::Span<const SparseTabl
     if (tensor.own_weight_decay.has_value()) {
       proto.set_own_weight_decay(*tensor.own_weight_decay);
     }
+    proto.mutable_matrix_rows()->Add(tensor.matrix_rows.begin(), tensor.matrix_rows.end());
     proto.set_tied_to(tensor.tied_to);
     if (tensor.placement.kind != Placement::Kind::kReplicate) {
       ToProto(tensor.placement, *proto.mutable_placement());
@@ -378,6 +405,7 @@ Tables TablesFromSchema(const v1::TablesSchema& schema) {
     tensor.frozen = proto.frozen();
     if (proto.has_rate()) tensor.rate = proto.rate();
     if (proto.has_own_weight_decay()) tensor.own_weight_decay = proto.own_weight_decay();
+    tensor.matrix_rows.assign(proto.matrix_rows().begin(), proto.matrix_rows().end());
     tensor.tied_to = proto.tied_to();
     tensor.placement = FromProto(proto.placement());
     tensor.compute = WireDType(proto.compute()).value_or(DType::kF32);

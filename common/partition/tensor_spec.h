@@ -96,6 +96,10 @@ struct TensorSpec {
   // Optimizer group: no step moves the tensor. It has no gradient (the span of it is empty) and no
   // optimizer state.
   bool frozen = false;
+  // Optimizer group: the tensor consists of matrices, which the optimizer moves as a whole; the
+  // rows of each, in order. Also of a share, these are the rows of whole matrices (MatrixShares).
+  // Empty: its elements move by themselves.
+  std::vector<int64_t> matrix_rows;
   // Type that workers compute with: kF32, or kBf16 or kF16 if a model reads nothing but values
   // rounded to that (to the nearest). The values themselves are f32, whoever holds them.
   DType compute = DType::kF32;

@@ -391,29 +391,94 @@ absl::StatusOr<NormClipping> ShardState::Clipping(const GradientSums& sums) cons
   return clipping;
 }
 
-void ShardState::Apply(const GradientSums& sums, double scale, double rate_factor) {
-  const TraceScope trace(ActionKind::kOptimizer);
-  if (sums.examples == 0) {
-    ++clock_;
-    return;
-  }
+OptimizerStep ShardState::StepOf(const GradientSums& sums, double scale, double rate_factor) const {
   OptimizerStep step;
   step.learning_rate = LearningRate(schema_->schedule(), schema_->optimizer().learning_rate(),
                                     clock_, schema_->total_steps(), rate_factor);
   step.step = clock_ + 1;
   step.gradient_scale = static_cast<float>(MeanScale(scale, sums.examples));
   if (schema_->clipping().by_value() > 0) step.clip_value = schema_->clipping().by_value();
+  return step;
+}
 
+bool ShardState::HasWholeMatrix(const ShardLayout::OwnedBlock& owned) const {
+  return MatrixRuleOf(owned.block, *dense_optimizer_) != nullptr && owned.block.whole_matrix();
+}
+
+bool ShardState::HasPartOfMatrix(const ShardLayout::OwnedBlock& owned) const {
+  return MatrixRuleOf(owned.block, *dense_optimizer_) != nullptr && !owned.block.whole_matrix();
+}
+
+bool ShardState::divides_matrices() const {
+  const bool has_matrices =
+      std::any_of(schema_->tensors().begin(), schema_->tensors().end(),
+                  [](const v1::TensorSchema& tensor) { return tensor.matrix_rows_size() > 0; });
+  return has_matrices && dense_optimizer_->matrix_rule() != nullptr && shard_.size(kMatrixAxes) > 1;
+}
+
+absl::StatusOr<std::vector<MatrixRound>> ShardState::MakeMatrixRounds() const {
+  MUSTER_ASSIGN_OR_RETURN(const MatrixDivision division, DivideMatrices(*schema_, shard_));
+  return division.RoundsOf(shard_.at(kMatrixAxes));
+}
+
+void ShardState::DirectMatrices(const GradientSums& sums, double scale) {
+  const OptimizerStep step = StepOf(sums, scale);
   ForEachWindow([&](const Window& window) {
     ParallelFor(window.last - window.first, 1, [&](int64_t first, int64_t last) {
       for (size_t i = window.first + first; i < window.first + last; ++i) {
         const ShardLayout::OwnedBlock& owned = owned_[i];
-        if (owned.block.frozen) continue;
-        StepBlock(owned.block, *dense_optimizer_, step, Of(owned, sums.dense), Of(owned, slices_),
-                  OptimizerState(owned));
-        ++steps_[i];
+        if (MatrixRuleOf(owned.block, *dense_optimizer_) == nullptr) continue;
+        DirectBlock(owned.block, *dense_optimizer_, step, Of(owned, sums.dense),
+                    OptimizerState(owned));
       }
     });
+  });
+}
+
+absl::Span<float> ShardState::Direction(size_t block) {
+  const ShardLayout::OwnedBlock& owned = owned_[block];
+  return MatrixRule::Direction(OptimizerState(owned), owned.block.elements());
+}
+
+void ShardState::ReadDirections(absl::Span<float> slice) {
+  for (size_t i = 0; i < owned_.size(); ++i) {
+    if (!HasPartOfMatrix(owned_[i])) continue;
+    const absl::Span<float> direction = Direction(i);
+    std::copy(direction.begin(), direction.end(), slice.begin() + owned_[i].slice_begin);
+  }
+}
+
+void ShardState::WriteDirections(absl::Span<const float> slice) {
+  for (size_t i = 0; i < owned_.size(); ++i) {
+    if (!HasPartOfMatrix(owned_[i])) continue;
+    const absl::Span<float> direction = Direction(i);
+    std::copy_n(slice.begin() + owned_[i].slice_begin, direction.size(), direction.begin());
+  }
+}
+
+void ShardState::Apply(const GradientSums& sums, double scale, double rate_factor) {
+  const TraceScope trace(ActionKind::kOptimizer);
+  if (sums.examples == 0) {
+    ++clock_;
+    return;
+  }
+  OptimizerStep step = StepOf(sums, scale, rate_factor);
+  const auto step_block = [&](size_t i) {
+    const ShardLayout::OwnedBlock& owned = owned_[i];
+    StepBlock(owned.block, *dense_optimizer_, step, Of(owned, sums.dense), Of(owned, slices_),
+              OptimizerState(owned));
+    ++steps_[i];
+  };
+  ForEachWindow([&](const Window& window) {
+    ParallelFor(window.last - window.first, 1, [&](int64_t first, int64_t last) {
+      for (size_t i = window.first + first; i < window.first + last; ++i) {
+        if (!owned_[i].block.frozen && !HasWholeMatrix(owned_[i])) step_block(i);
+      }
+    });
+    // All threads work at one matrix.
+    for (size_t i = window.first; i < window.last; ++i) {
+      if (HasWholeMatrix(owned_[i])) step_block(i);
+    }
   });
   for (size_t table = 0; table < rows_.size(); ++table) {
     step.weight_decay = tables_.sparse[table].weight_decay;

@@ -19,6 +19,7 @@
 #include "common/mesh/mesh.h"
 #include "common/optim/optimizer.h"
 #include "common/partition/dense_layout.h"
+#include "common/partition/matrix_rounds.h"
 #include "common/partition/schema.h"
 #include "common/partition/shard_layout.h"
 #include "common/partition/sparse_placement.h"
@@ -157,9 +158,26 @@ class ShardState {
   absl::StatusOr<NormClipping> Clipping(const GradientSums& sums) const;
 
   // Takes one step with the mean gradient times `scale`, limited by value, at the scheduled rate
-  // times `rate_factor`. Sums over no examples move nothing; only the clock goes on. REQUIRES: one
-  // RowSum per sparse table.
+  // times `rate_factor`. Of matrices of which the shard has a part, their orthogonalised directions
+  // are there (MatrixExchange). Sums over no examples move nothing; only the clock goes on.
+  // REQUIRES: one RowSum per sparse table.
   void Apply(const GradientSums& sums, double scale, double rate_factor = 1);
+
+  // Returns whether ranks may have but parts of matrices that move as a whole (MatrixRule); the
+  // same on all ranks of a job.
+  bool divides_matrices() const;
+  // Returns this rank's part in orthogonalising those, among the ranks along kMatrixAxes. Errors
+  // are the layouts' of these ranks.
+  absl::StatusOr<std::vector<MatrixRound>> MakeMatrixRounds() const;
+  // Writes the directions of a step of blocks that are parts of matrices, which Apply of the same
+  // step reads once they are orthogonalised.
+  void DirectMatrices(const GradientSums& sums, double scale);
+  // Returns the direction of one of owned_blocks(), which is of a matrix.
+  absl::Span<float> Direction(size_t block);
+  // Copy the directions of blocks that are parts of matrices to, or from, a buffer of what is
+  // trained of the slice space.
+  void ReadDirections(absl::Span<float> slice);
+  void WriteDirections(absl::Span<const float> slice);
 
   // Goes back to initial values and clock 0.
   void Reset();
@@ -192,7 +210,7 @@ class ShardState {
   };
   // Returns the whole state. REQUIRES: no weights are placed elsewhere.
   State state();
-  // Unmaps what was read or written of an offloaded optimizer state through state().
+  // Unmaps what was read or written of an offloaded optimizer state through state() or Direction.
   void UnmapState();
   void set_clock(uint64_t clock) { clock_ = clock; }
   // Counts a step of all owned blocks that was made where their values are now.
@@ -223,6 +241,11 @@ class ShardState {
     size_t last = 0;
   };
 
+  // Returns the scalars of the optimizer step at the shard's clock.
+  OptimizerStep StepOf(const GradientSums& sums, double scale, double rate_factor = 1) const;
+  // Returns whether the shard has all, or a part, of a matrix that moves as a whole.
+  bool HasWholeMatrix(const ShardLayout::OwnedBlock& owned) const;
+  bool HasPartOfMatrix(const ShardLayout::OwnedBlock& owned) const;
   void CountCells();
   // Returns the squared norms of cells, or of this rank's own if nobody else has any, by
   // coordinate.

@@ -78,6 +78,16 @@ absl::StatusOr<DenseLayout> JobCalls::LayoutOf(int rank,
   return LayoutOfLargeBlocks(tensors);
 }
 
+bool JobCalls::divides_matrices() const {
+  return !served() && mesh_.size(kMatrixAxes) > 1 &&
+         std::any_of(tensors_.begin(), tensors_.end(),
+                     [](const TensorSpec& tensor) { return !tensor.matrix_rows.empty(); });
+}
+
+absl::StatusOr<MatrixDivision> JobCalls::MatricesOf(int rank) const {
+  return DivideMatrices(schema_, {mesh_, mesh_.Move(0, kModelAxes, rank)});
+}
+
 uint64_t JobCalls::MessageBytes(int unit, uint64_t examples, int position) const {
   absl::Span<const TensorSpec> tensors;
   if (!boundary_tensors_.empty()) tensors = boundary_tensors_[division_.StageOf(unit)];
@@ -89,6 +99,7 @@ absl::StatusOr<std::unique_ptr<RankCalls>> RankCalls::Create(const JobCalls& job
   MUSTER_ASSIGN_OR_RETURN(DenseLayout layout, job.LayoutOf(rank, tensors));
   std::unique_ptr<RankCalls> calls(new RankCalls(job, rank, std::move(tensors), std::move(layout)));
   MUSTER_RETURN_IF_ERROR(job.served() ? calls->TakeServedBlocks() : calls->PlanBuckets());
+  if (job.divides_matrices()) MUSTER_RETURN_IF_ERROR(calls->TakeMatrices());
   calls->TakeLayers();
   return calls;
 }
@@ -155,6 +166,11 @@ absl::Status RankCalls::TakeServedBlocks() {
   if (HoldsUnitsInFlight(job_.spec())) {
     places_.emplace(shards_, tensors_, UnitPlaces::Holding::kInFlight, RoomFor(layout_, types));
   }
+  return absl::OkStatus();
+}
+
+absl::Status RankCalls::TakeMatrices() {
+  MUSTER_ASSIGN_OR_RETURN(matrices_, job_.MatricesOf(rank_));
   return absl::OkStatus();
 }
 
@@ -435,22 +451,33 @@ class StepRecorder {
     const bool copies = divides() && spec_.parallelism().zero().redundancy() > 0;
     if (copies) {
       Part("send the sums to their copies");
-      for (const Collective kind : {Collective::kSend, Collective::kReceive}) {
-        Call({.name = "move slices",
-              .continues = kind == Collective::kReceive,
-              .among = kShardAxes,
-              .ranks = size(kShardAxes),
-              .kind = kind,
-              .count = rank_.trained_slice_elements_});
-      }
+      AddSlicesForCopies();
     }
     Agree();
+    if (job_.divides_matrices()) {
+      BringMatricesTogether();
+      if (copies) AddSlicesForCopies();
+      Call({.name = "wait for matrices",
+            .among = Axes().Others(),
+            .ranks = size(Axes().Others()),
+            .kind = Collective::kBarrier});
+    }
     Part(divides() ? "step the own slices" : "step all parameters");
     if (rank_.holding_.weights == UnitPlaces::Holding::kWhole) {
       Part("renew the weights");
       for (int unit = 0; unit < rank_.units_; ++unit) AddWeights(unit);
     }
     if (copies) Part("step the copies");
+  }
+  void AddSlicesForCopies() {
+    for (const Collective kind : {Collective::kSend, Collective::kReceive}) {
+      Call({.name = "move slices",
+            .continues = kind == Collective::kReceive,
+            .among = kShardAxes,
+            .ranks = size(kShardAxes),
+            .kind = kind,
+            .count = rank_.trained_slice_elements_});
+    }
   }
   void Agree() {
     const Axes all = Axes().Others();
@@ -463,6 +490,48 @@ class StepRecorder {
           .count = kAgreedNumbers});
     const bool clips = spec_.clipping().by_global_norm() > 0 || spec_.clipping().measure_norm();
     if (clips && size(kStateAxes) > 1) Call({.name = "gather norms", .among = all});
+  }
+  void BringMatricesTogether() {
+    Part("bring matrices together");
+    const Axes among = size(kShardAxes) == 1      ? Axes(Axis::kTensor)
+                       : size(Axis::kTensor) == 1 ? kShardAxes
+                                                  : kMatrixAxes;
+    if (!step_.shard.has_value()) {
+      const MatrixDivision::Moved moved = rank_.matrices_->moved();
+      for (const uint64_t elements : {moved.to_owners, moved.back}) {
+        for (const Collective kind : {Collective::kSend, Collective::kReceive}) {
+          AddDirections(among, kind, elements).divided = rank_.matrices_->ranks();
+        }
+      }
+    } else {
+      const MeshPosition position(job_.mesh(), SlotOfRank());
+      for (const MatrixRound& round : rank_.matrices_->RoundsOf(position.at(kMatrixAxes))) {
+        AddDirections(among, round, position.at(kMatrixAxes));
+      }
+    }
+  }
+  // Returns a rank of this kind that has the shard.
+  int SlotOfRank() const {
+    const int first = job_.mesh().Move(0, kModelAxes, rank_.rank_);
+    return job_.mesh().Move(first, kHolderAxes, *step_.shard);
+  }
+  StepCall& AddDirections(Axes among, Collective kind, uint64_t elements) {
+    return Call({.name = kind == Collective::kSend ? "send directions" : "receive directions",
+                 .among = among,
+                 .ranks = size(among),
+                 .kind = kind,
+                 .count = elements});
+  }
+  void AddDirections(Axes among, const MatrixRound& round, int rank) {
+    for (const bool to_owners : {true, false}) {
+      for (const MatrixPeer& peer : round.peers) {
+        if (peer.rank == rank) continue;
+        const uint64_t sent = to_owners ? ElementsOf(peer.sent) : ElementsOf(peer.given);
+        const uint64_t received = to_owners ? ElementsOf(peer.taken) : ElementsOf(peer.returned);
+        if (sent > 0) AddDirections(among, Collective::kSend, sent);
+        if (received > 0) AddDirections(among, Collective::kReceive, received);
+      }
+    }
   }
   void AddTiedSums() {
     const int shards = rank_.shards_.holders().count();

@@ -10,6 +10,7 @@
 #include "common/partition/bucket_plan.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/local_tensors.h"
+#include "common/partition/matrix_rounds.h"
 #include "common/partition/served_layout.h"
 #include "common/partition/shard_layout.h"
 #include "common/partition/shared_sums.h"
@@ -61,6 +62,12 @@ class JobCalls {
   // InvalidArgument: they cannot be laid out.
   absl::StatusOr<std::vector<TensorSpec>> TensorsOf(int rank) const;
   absl::StatusOr<DenseLayout> LayoutOf(int rank, absl::Span<const TensorSpec> tensors) const;
+
+  // Returns whether ranks divide matrices that move as a whole (ShardState::divides_matrices).
+  bool divides_matrices() const;
+  // Returns how the ranks along kMatrixAxes of this rank divide them. InvalidArgument: they cannot
+  // be laid out.
+  absl::StatusOr<MatrixDivision> MatricesOf(int rank) const;
 
   // Returns the bytes that the rank at this position of a layer's ranks hands on over a boundary
   // between stages, which is behind this unit.
@@ -117,6 +124,7 @@ class RankCalls {
   RankCalls(const JobCalls& job, int rank, std::vector<TensorSpec> tensors, DenseLayout layout);
   absl::Status PlanBuckets();
   absl::Status TakeServedBlocks();
+  absl::Status TakeMatrices();
   void TakeLayers();
 
   const JobCalls& job_;
@@ -141,6 +149,8 @@ class RankCalls {
   std::vector<uint64_t> pulled_bytes_;
   std::vector<uint64_t> pushed_elements_;
   DType wire_ = DType::kF32;
+  // Only where ranks divide matrices.
+  absl::optional<MatrixDivision> matrices_;
   // Indices of tensors that two stages have.
   std::vector<int> tied_;
   // By unit.

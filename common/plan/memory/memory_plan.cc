@@ -1,6 +1,7 @@
 #include "common/plan/memory/memory_plan.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -8,8 +9,10 @@
 #include "absl/status/statusor.h"
 #include "common/base/round_up.h"
 #include "common/job/job_road.h"
+#include "common/kernels/orthogonalise_scratch.h"
 #include "common/mesh/job_mesh.h"
 #include "common/optim/optimizer.h"
+#include "common/partition/matrices.h"
 #include "common/partition/memory_bounds.h"
 #include "common/partition/pulled_types.h"
 #include "common/partition/schema.h"
@@ -143,6 +146,7 @@ class Planner {
       in_groups += part.mapped ? 0 : part.bytes;
       plan_.worker.push_back(part);
     }
+    AddMatrices();
     if (DividesAnew(spec_)) AddNewSlices(program + in_groups);
     AddServers();
     return plan_;
@@ -284,6 +288,47 @@ class Planner {
                            (copies ? slice + sums + state : 0) + 2 * rows + moved;
     const uint64_t in_steps = plan_.worker_own_bytes();
     AddWorker("new slice while the workers change", bytes > in_steps ? bytes - in_steps : 0);
+  }
+
+  // The largest matrix that Muon orthogonalises of a model, of which one thread does one at a time;
+  // and the largest of its units' elements in matrices.
+  struct Matrices {
+    uint64_t scratch = 0;
+    uint64_t largest = 0;
+    uint64_t of_unit = 0;
+  };
+  static Matrices MatricesOf(const ModelSize& model) {
+    Matrices matrices;
+    std::map<uint32_t, uint64_t> units;
+    for (const TensorSpec& tensor : model.tensors) {
+      for (const MatrixShare& matrix : MatrixShares(tensor)) {
+        matrices.largest =
+            std::max(matrices.largest, static_cast<uint64_t>(matrix.rows * matrix.columns));
+        matrices.scratch =
+            std::max(matrices.scratch,
+                     static_cast<uint64_t>(OrthogonaliseScratch(matrix.rows, matrix.columns)));
+        units[tensor.unit] += matrix.end - matrix.begin;
+      }
+    }
+    for (const auto& [unit, elements] : units) {
+      matrices.of_unit = std::max(matrices.of_unit, elements);
+    }
+    return matrices;
+  }
+
+  // Adds what a worker needs beside the state to orthogonalise matrices. Where ranks divide these,
+  // a unit's are sent, received and owned, of which each rank has about an equal part.
+  void AddMatrices() {
+    const Matrices matrices = MatricesOf(model_);
+    if (!all_reduce_ || !trains_ || matrices.scratch == 0) return;
+    AddWorker("one matrix to orthogonalise", sizeof(float) * matrices.scratch);
+    if (SizeAlong(kMatrixAxes, spec_) == 1) return;
+    const uint64_t shards = SmallestShardGroup(spec_);
+    const uint64_t part = CeilDivide(matrices.of_unit, shards) + matrices.largest;
+    AddWorker("matrices of a unit brought together", 3 * sizeof(float) * part);
+    if (spec_.parallelism().zero().redundancy() > 0) {
+      AddWorker("directions for copies", 2 * sizeof(float) * slice_elements_);
+    }
   }
 
   // What a worker holds each tensor in: those that servers send in 16 bits, in these alone.
@@ -492,6 +537,11 @@ class Planner {
     add("parameters", sizeof(float) * whole_.dense());
     const uint64_t whole = sizeof(float) * whole_.trained();
     add("optimizer state", whole * dense_state_floats_);
+    const Matrices matrices = MatricesOf(whole_);
+    if (matrices.scratch > 0) {
+      add("matrices to orthogonalise",
+          sizeof(float) * matrices.scratch * LayoutOptions(spec_.update()).partitions);
+    }
     add("sums of the open clock", whole);
     // An only worker's gradients are the sums, as they came.
     const uint64_t workers = std::max(1u, spec_.workers());

@@ -62,6 +62,11 @@ struct WorkerProcessors {
 // 8 P + 8 P / N, 4 P + 12 P / N and 16 P / N by stages 0 to 3, and 16 bits 18 P, 6 P + 12 P / N,
 // 2 P + 16 P / N and 16 P / N, beside units in flight.
 //
+// Muon keeps two floats of state for each parameter, s = 2: of a matrix its momentum and the
+// direction of a step. Beside that a worker, or each partition of servers, has one matrix of r · c
+// elements in work, 4 (r c + 2 min(r, c)²) bytes; and where ranks divide matrices, three times a
+// unit's part of them and its largest one.
+//
 // Offloaded optimizer state is on disk instead, and at most 32 MiB of its file mapped at a time.
 //
 // A job whose ranks divide the parameters anew when they become fewer (DividesAnew) is planned for

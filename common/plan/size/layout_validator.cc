@@ -14,6 +14,7 @@
 #include "common/mesh/job_mesh.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/local_tensors.h"
+#include "common/partition/matrices.h"
 #include "common/partition/parameter_groups.h"
 #include "common/partition/schema.h"
 #include "common/partition/served_layout.h"
@@ -26,6 +27,8 @@ namespace {
 constexpr uint64_t kMostElements = uint64_t{1} << 40;
 // Each is a call to all workers in every step.
 constexpr uint64_t kMostBuckets = 1 << 20;
+// As blocks on servers may have (update.block_bytes).
+constexpr uint64_t kMostMatrixBytes = 32 << 20;
 
 absl::Status TooMany(absl::string_view field, uint64_t value, absl::string_view what,
                      uint64_t number, uint64_t most) {
@@ -64,6 +67,24 @@ absl::Status ValidateServedRanks(const v1::JobSpec& spec, const ModelSize& model
                                                  "ALL_REDUCE"));
 }
 
+// Checks that each matrix of a job on servers, where it is one block, travels in one message.
+absl::Status ValidateMatrices(const v1::JobSpec& spec, absl::Span<const TensorSpec> tensors) {
+  if (TrainsByAllReduce(spec)) return absl::OkStatus();
+  for (const TensorSpec& tensor : tensors) {
+    for (const MatrixShare& matrix : MatrixShares(tensor)) {
+      const uint64_t bytes = (matrix.end - matrix.begin) * sizeof(float);
+      if (bytes <= kMostMatrixBytes) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("optimizer.name is \"muon\", but tensor ", tensor.name, " has a matrix of ",
+                       matrix.rows, " rows and ", matrix.columns, " columns, ", bytes,
+                       " bytes: servers take it in one message, which has at "
+                       "most ",
+                       kMostMatrixBytes, "; take update.dense ALL_REDUCE, or adamw"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Returns the most blocks into which the job's tensors are divided.
 uint64_t MostBlocks(const v1::JobSpec& spec, const ModelSize& model,
                     absl::Span<const TensorSpec> first_shares, uint64_t block_elements) {
@@ -72,9 +93,9 @@ uint64_t MostBlocks(const v1::JobSpec& spec, const ModelSize& model,
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const TensorSpec& tensor = ranks == 1 ? model.tensors[i] : first_shares[i];
     if (!tensor.tied_to.empty()) continue;
-    // A block does not cross the ends of elements that some ranks have in common.
-    const uint64_t of_share =
-        CeilDivide<uint64_t>(tensor.elements(), block_elements) + 2 * tensor.shared.size();
+    // A block does not cross the ends of elements that some ranks have in common, or of matrices.
+    const uint64_t of_share = CeilDivide<uint64_t>(tensor.elements(), block_elements) +
+                              2 * tensor.shared.size() + tensor.matrix_rows.size();
     blocks += of_share * (tensor.placement.kind == Placement::Kind::kShard ? ranks : 1);
   }
   return blocks;
@@ -87,6 +108,7 @@ absl::Status ValidateLayout(const v1::JobSpec& spec, const ModelSize& model) {
   MUSTER_RETURN_IF_ERROR(SetParameterGroups(spec, absl::MakeSpan(tensors)));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<TensorSpec> first_shares, FirstShares(spec, model));
   MUSTER_RETURN_IF_ERROR(ValidateServedRanks(spec, model));
+  MUSTER_RETURN_IF_ERROR(ValidateMatrices(spec, tensors));
   if (model.dense() > kMostElements) {
     return absl::InvalidArgumentError(
         absl::StrCat("model has ", model.dense(), " dense parameters: at most 2^40 are possible"));

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/fingerprint.h"
 #include "common/base/status_macros.h"
+#include "common/kernels/orthogonalise_scratch.h"
 #include "common/optim/schedule.h"
 #include "proto/parameter_service.pb.h"
 
@@ -224,8 +225,13 @@ OptimizerStep JobTables::StepAt(uint64_t clock, double scale, double rate_factor
 
 uint64_t JobTables::PredictedDenseBytes(uint32_t partition) const {
   uint64_t bytes = 0;
+  // What one step of the largest matrix takes.
+  int64_t scratch = 0;
   for (uint32_t id : layout_.partition_blocks(partition)) {
     const DenseLayout::Block& block = layout_.blocks()[id];
+    if (block.of_matrix()) {
+      scratch = std::max(scratch, OrthogonaliseScratch(block.rows, block.columns));
+    }
     const uint64_t elements = block.elements();
     // Counts weights; under BSP also sums; previous weights, if they are kept; in slot order also,
     // for each pusher but one, a gradient that waits for its turn or its other
@@ -235,6 +241,7 @@ uint64_t JobTables::PredictedDenseBytes(uint32_t partition) const {
     if (order_ == SummationOrder::kSlot && !block.frozen) arrays += pushers(block) - 1;
     bytes += (arrays * elements + StateFloats(block, *dense_optimizer_)) * sizeof(float);
   }
+  bytes += static_cast<uint64_t>(scratch) * sizeof(float);
   return bytes;
 }
 
