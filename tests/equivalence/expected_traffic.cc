@@ -38,17 +38,29 @@ constexpr size_t kLabelBytes = 23;
 // The labels of the calls that are recorded of steps. A rank alone along the data axes makes those
 // of buckets with nobody.
 std::vector<std::string> KnownLabels(const v1::JobSpec& job) {
-  std::vector<std::string> labels = {"weights of unit",          "gradients of unit",
-                                     "shared gradients of unit", "gradients of both stages",
-                                     "tied gradients",           "examples and overflows",
-                                     "norms of cells",           "tensor rows",
-                                     "sums of tensor rows",      "sum over tensor ranks",
-                                     "outputs to a stage",       "outputs from a stage",
-                                     "gradients to a stage",     "gradients from a stage",
-                                     "to next context rank",     "from context rank",
-                                     "keys and values",          "gradients of keys",
-                                     "context rank's heads",     "sum over context ranks",
-                                     "rows by expert",           "choices of experts"};
+  std::vector<std::string> labels = {"weights of unit",
+                                     "gradients of unit",
+                                     "shared gradients of unit",
+                                     "gradients of both stages",
+                                     "tied gradients",
+                                     "examples and overflows",
+                                     "norms of cells",
+                                     "tensor rows",
+                                     "sums of tensor rows",
+                                     "sum over tensor ranks",
+                                     "outputs to a stage",
+                                     "outputs from a stage",
+                                     "gradients to a stage",
+                                     "gradients from a stage",
+                                     "to next context rank",
+                                     "from context rank",
+                                     "keys and values",
+                                     "gradients of keys",
+                                     "context rank's heads",
+                                     "sum over context ranks",
+                                     "rows by expert",
+                                     "choices of experts",
+                                     "directions"};
   if (SizeAlong(kGradientAxes, job) > 1) labels.push_back("bucket");
   return labels;
 }
@@ -75,6 +87,8 @@ std::string LabelOf(const RecordedAction& action, const StepCall& call, int slic
       {"scatter their gradients", "gradients of keys"},
       {"sum losses", "sum over context ranks"},
       {"gather rows by expert", "rows by expert"},
+      {"send directions", "directions"},
+      {"receive directions", "directions"},
       {"pull", "unit "},
       {"push", "unit "}};
   if (action.action.transfers()) {
@@ -114,6 +128,7 @@ std::string TextOf(Collective kind, absl::string_view label, uint64_t bytes) {
 // (worker/strategy/group/exchange/rank_groups.h).
 std::string GroupOf(const v1::JobSpec& job, const RecordedAction& action, const StepCall& call) {
   if (call.among == Axes()) return "servers";
+  if (call.among == kMatrixAxes) return "matrices";
   if (call.among == Axis::kTensor) return absl::StrCat("tensor", call.ranks);
   if (call.among == Axis::kPipeline) return action.action.transfers() ? "stages" : "tied";
   if (call.among == Axes().Others()) return "world";

@@ -40,9 +40,9 @@ const std::vector<std::string>& ModelNames() {
 }
 
 const std::vector<std::string>& OptimizerNames() {
-  static const auto* names =
-      new std::vector<std::string>{"sgd",     "momentum", "nesterov", "adagrad", "row_wise_adagrad",
-                                   "rmsprop", "adam",     "adamw",    "lion",    "ftrl"};
+  static const auto* names = new std::vector<std::string>{
+      "sgd",   "momentum", "nesterov", "adagrad", "row_wise_adagrad", "rmsprop", "adam",
+      "adamw", "lion",     "muon",     "ftrl"};
   return *names;
 }
 

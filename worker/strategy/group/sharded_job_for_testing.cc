@@ -73,16 +73,27 @@ v1::TablesSchema Schema(const ShardedJob& job) {
     schema.mutable_tensors(2)->mutable_placement()->set_kind(v1::TensorPlacement::FIRST);
     Divide({Section(96, 4), Section(24, 2), Section(10, 1)}, *schema.mutable_tensors(3));
   }
+  if (job.has_matrices) {
+    v1::TensorSchema& c = *schema.mutable_tensors(3);
+    if (job.tensor > 1) {
+      c.clear_placement();
+      Divide({Section(16, 4), Section(8, 2), Section(2, 1)}, c);
+    }
+    c.set_shape(0, 26);
+    c.add_shape(5);
+    for (const int64_t rows : {16, 8, 2}) c.add_matrix_rows(rows);
+  }
   if (job.has_rows) {
     for (const uint32_t dim : {3, 1}) AddTable(dim, schema);
   }
   schema.set_partitions(job.has_rows ? 7 : 3);
   schema.set_block_bytes(256);
-  schema.mutable_optimizer()->set_name("adamw");
+  schema.mutable_optimizer()->set_name(job.has_matrices ? "muon" : "adamw");
   schema.mutable_optimizer()->set_learning_rate(0.1);
   schema.mutable_optimizer()->set_weight_decay(0.01);
   // Sums that differ in their last bits are rounded apart in 16 bits.
-  if (job.micro_batches == 1) schema.mutable_optimizer()->set_state_type(v1::OptimizerSpec::BF16);
+  if (job.micro_batches == 1 && !job.has_matrices)
+    schema.mutable_optimizer()->set_state_type(v1::OptimizerSpec::BF16);
   schema.mutable_optimizer()->set_average_decay(0.75);
   schema.mutable_clipping()->set_by_global_norm(job.max_norm);
   schema.set_total_steps(100);

@@ -41,6 +41,8 @@ struct ShardedJob {
   std::string offload_folder;
   // The number of tensor ranks: 1, 2 or 4.
   int tensor = 1;
+  // A tensor of matrices moves by Muon.
+  bool has_matrices = false;
   // There are sparse tables, too.
   bool has_rows = false;
 

@@ -182,6 +182,7 @@ void ShardedStrategy::Leave() {
 
 void ShardedStrategy::EndGroup() {
   agreement_.reset();
+  matrices_.reset();
   place_->Stop();
   rows_->Leave();
   exchange_.reset();
@@ -214,6 +215,8 @@ absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
   MUSTER_ASSIGN_OR_RETURN(exchange_, ShardExchange::Create(*groups_, *place_, own(), exchanging_,
                                                            clock_, counters_.exposed_seconds));
   sums_.assign(exchange_->sums().begin(), exchange_->sums().end());
+  MUSTER_ASSIGN_OR_RETURN(
+      matrices_, MatrixExchange::Create(*groups_, own(), options_.timeout, MeasuredWait()));
   agreement_ = std::make_unique<StepAgreement>(groups_->world(), AgreementOptions());
   MUSTER_RETURN_IF_ERROR(place_->Fill(sums_));
   counted_ = groups_->traffic(kGradientAxes);
@@ -407,7 +410,31 @@ absl::Status ShardedStrategy::EndStep() {
   if (outcome.overflowed >= 0 && loss_scaler() == nullptr) {
     return DivergedError(outcome.clock, absl::StrCat(NameOfOverflow(outcome), " is not finite"));
   }
+  if (outcome.moves()) MUSTER_RETURN_IF_ERROR(OrthogonaliseMatrices(outcome));
   return MakeStep(outcome);
+}
+
+absl::Status ShardedStrategy::OrthogonaliseMatrices(const StepOutcome& outcome) {
+  if (matrices_ == nullptr) return absl::OkStatus();
+  own().DirectMatrices({.examples = outcome.examples, .dense = sums_}, outcome.scale);
+  const CollectiveTraffic before = matrices_->traffic();
+  MUSTER_RETURN_IF_ERROR(matrices_->Run(own()));
+  const CollectiveTraffic moved = Since(before, matrices_->traffic());
+  if (matrices_->axes() == Axis::kTensor) {
+    Add(moved, counters_.tensor_bytes_sent, counters_.tensor_bytes_received);
+  } else if (matrices_->axes() == kMatrixAxes) {
+    Add(moved, counters_.bytes_sent, counters_.bytes_received);
+  }
+  Communicator& world = groups_->world();
+  if (recovers()) {
+    MUSTER_RETURN_IF_ERROR(recovery_.SendDirections(world, options_.timeout, MeasuredWait()));
+  }
+  // A rank that makes the step by itself, now or when it comes back with its sums, needs its
+  // directions; so nobody makes it before all have theirs.
+  const BlockedTime blocked(clock_, counters_.exposed_seconds);
+  MUSTER_RETURN_IF_ERROR(world.Run(Barrier(options_.timeout, "all have directions")));
+  CountTraffic(counters_.bytes_sent, counters_.bytes_received);
+  return absl::OkStatus();
 }
 
 std::string ShardedStrategy::NameOfOverflow(const StepOutcome& outcome) const {

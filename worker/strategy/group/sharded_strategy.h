@@ -18,6 +18,7 @@
 #include "worker/collectives/communicator.h"
 #include "worker/nn/tensor_group.h"
 #include "worker/strategy/blocked_time.h"
+#include "worker/strategy/group/exchange/matrix_exchange.h"
 #include "worker/strategy/group/exchange/rank_groups.h"
 #include "worker/strategy/group/exchange/row_exchange.h"
 #include "worker/strategy/group/exchange/step_agreement.h"
@@ -82,7 +83,8 @@ struct ShardedDependencies {
 //   GradientReady(u)  starts to sum what is complete with unit u, while backward goes on
 //   EndStep           waits for all sums, of rows, too, and with redundancy sends those of the
 //                     slice to the rank that keeps a copy; makes the one exchange of all the job's
-//                     ranks (step_agreement.h); only when all of that succeeded steps the shard;
+//                     ranks (step_agreement.h); under Muon brings divided matrices together
+//                     (matrix_exchange.h); only when all of that succeeded steps the shard;
 //                     then starts to gather all units (stages 1 and 2), which travel beside what
 //                     follows
 //
@@ -238,6 +240,8 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   absl::StatusOr<StepTotal> CollectSums();
   absl::StatusOr<double> CloseServers(const GradientSums& sums);
   std::string NameOfOverflow(const StepOutcome& outcome) const;
+  // Brings divided matrices of the step together, if there are any. Nothing is stepped yet.
+  absl::Status OrthogonaliseMatrices(const StepOutcome& outcome);
   // Makes a step of which this rank has the sums, in its shard and its copies.
   absl::Status MakeStep(const StepOutcome& outcome);
   // Returns the traffic within layers: among tensor ranks, context ranks, ranks that share out
@@ -281,6 +285,8 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   std::unique_ptr<RankGroups> groups_;
   // These come after the groups, so that they are destroyed before the groups' memory.
   std::unique_ptr<ShardExchange> exchange_;
+  // Null unless ranks divide matrices that move as a whole.
+  std::unique_ptr<MatrixExchange> matrices_;
   std::unique_ptr<StepAgreement> agreement_;
   // The step's sums of the shard, by part. Without a group: those that are kept.
   std::vector<absl::Span<float>> sums_;

@@ -177,6 +177,31 @@ absl::Status KeptCopies::ExchangeSums(Communicator& communicator,
   return result;
 }
 
+absl::Status KeptCopies::ExchangeDirections(Communicator& communicator, ShardState& own,
+                                            absl::Duration timeout, const WaitForWork& wait) {
+  if (NobodyKeepsAny()) return absl::OkStatus();
+  std::vector<size_t> send_counts(communicator.size()), counts(communicator.size());
+  std::vector<float> sent, received;
+  if (const int keeper = keepers_[communicator.rank()]; keeper >= 0) {
+    sent.resize(own.trained_shards().slice_elements());
+    own.ReadDirections(absl::MakeSpan(sent));
+    send_counts[keeper] = sent.size();
+  }
+  for (const auto& [owner, copy] : copies_) {
+    counts[owner] = copy.state->trained_shards().slice_elements();
+  }
+  const ArrayExchange exchange = {communicator, timeout, wait};
+  MUSTER_RETURN_IF_ERROR(
+      exchange.Arrays(sent, send_counts, received, counts, "directions for copies"));
+  absl::Span<const float> next = received;
+  // Ranks are in the order of their copies.
+  for (auto& [owner, copy] : copies_) {
+    copy.state->WriteDirections(next.first(counts[owner]));
+    next.remove_prefix(counts[owner]);
+  }
+  return absl::OkStatus();
+}
+
 void KeptCopies::MakeStep(const StepOutcome& outcome) {
   for (auto& [shard, copy] : copies_) {
     if (outcome.overflowed >= 0) {

@@ -74,7 +74,14 @@ class KeptCopies {
   absl::Status ExchangeRows(Communicator& communicator, absl::Span<const RowSum> own,
                             absl::Duration timeout, const WaitForWork& wait);
 
-  // Makes the step in every copy. REQUIRES: ExchangeSums and ExchangeRows succeeded in this step.
+  // Sends the orthogonalised directions of the rank's parts of matrices to its keeper, and receives
+  // those of the copies, in one all-to-all of slices as large as those of the sums; a collective
+  // call of all ranks. Makes no call if nobody keeps anything. Errors are the communicator's.
+  absl::Status ExchangeDirections(Communicator& communicator, ShardState& own,
+                                  absl::Duration timeout, const WaitForWork& wait);
+
+  // Makes the step in every copy. REQUIRES: ExchangeSums and ExchangeRows succeeded in this step,
+  // and ExchangeDirections, if ranks divide matrices.
   void MakeStep(const StepOutcome& outcome);
 
  private:

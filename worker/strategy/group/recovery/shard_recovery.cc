@@ -59,6 +59,11 @@ absl::Status ShardRecovery::SumsComplete(Communicator& world,
   return absl::OkStatus();
 }
 
+absl::Status ShardRecovery::SendDirections(Communicator& world, absl::Duration timeout,
+                                           const WaitForWork& wait) {
+  return copies_.ExchangeDirections(world, shard_.state(), timeout, wait);
+}
+
 void ShardRecovery::StepMade(const StepOutcome& outcome) {
   has_sums_ = false;
   outcome_ = outcome;

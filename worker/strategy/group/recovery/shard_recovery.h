@@ -33,7 +33,7 @@ class TaskOrder;
 // whole again. Shards are named by their positions along kStateAxes.
 //
 //   in each step   SendRows and SumsComplete, before the exchange after which ranks make the step;
-//                  then StepMade
+//                  where that orthogonalises divided matrices, SendDirections; then StepMade
 //   after a loss   KeepSums, before the memory of sums goes; then, in the next group, Recover; or
 //                  Forget and, once all shards are filled anew, MakeCopies
 //
@@ -76,6 +76,11 @@ class ShardRecovery {
   // step.
   absl::Status SumsComplete(Communicator& world, absl::Span<const absl::Span<float>> sums,
                             absl::Duration timeout, const WaitForWork& wait);
+
+  // With copies, sends the orthogonalised directions of this rank's parts of matrices to the rank
+  // that keeps one; a collective call of all ranks. Errors are the communicator's. REQUIRES: the
+  // sums of the step are complete.
+  absl::Status SendDirections(Communicator& world, absl::Duration timeout, const WaitForWork& wait);
 
   // Makes the step in all copies, and remembers how it ended for ranks that may be behind. To be
   // called once the shard has made the step, and nothing can fail any more.

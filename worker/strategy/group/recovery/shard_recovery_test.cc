@@ -126,6 +126,7 @@ struct RecoveryCase {
   // Ranks that die. With replicas they have different shards, in different groups.
   std::vector<int> victims;
   bool has_rows = false;
+  bool has_matrices = false;
 };
 
 class ShardRecoveryTest : public ::testing::TestWithParam<RecoveryCase> {
@@ -140,6 +141,7 @@ class ShardRecoveryTest : public ::testing::TestWithParam<RecoveryCase> {
             .compute = DType::kBf16,
             .redundant = GetParam().copies,
             .tensor = GetParam().tensor,
+            .has_matrices = GetParam().has_matrices,
             .has_rows = GetParam().has_rows};
   }
 };
@@ -198,8 +200,10 @@ TEST_P(ShardRecoveryTest, ARankThatIsBehindMakesTheStepWithItsOwnSums) {
         Rounds rounds(job);
         overflow(rounds);
         std::latch others(job.ranks - 1);
-        rounds.faults[behind].loses_answer_of =
-            job.max_norm > 0 ? "norms of cells" : "examples and overflows";
+        rounds.faults[behind].loses_answer_of = job.has_matrices && !overflows
+                                                    ? "all have directions"
+                                                : job.max_norm > 0 ? "norms of cells"
+                                                                   : "examples and overflows";
         rounds.faults[behind].meanwhile = [&others] { others.wait(); };
         rounds.after_step = [&](int rank) {
           ASSERT_NE(rank, behind) << "no call has this name";
@@ -276,7 +280,10 @@ INSTANTIATE_TEST_SUITE_P(
                       RecoveryCase{"Stage2CopiesWithRows", 2, 3, 0, true, 1, {1}, true},
                       RecoveryCase{"Tensor2Stage0", 0, 4, 0, false, 2, {0}},
                       RecoveryCase{"Tensor2Stage2Copies", 2, 4, 0, true, 2, {2}},
-                      RecoveryCase{"Tensor2Stage3Replicas", 3, 8, 2, false, 2, {1}}),
+                      RecoveryCase{"Tensor2Stage3Replicas", 3, 8, 2, false, 2, {1}},
+                      RecoveryCase{"MatricesStage2Copies", 2, 3, 0, true, 1, {1}, false, true},
+                      RecoveryCase{
+                          "MatricesTensor2Stage3Replicas", 3, 8, 2, false, 2, {1}, false, true}),
     NameOfRecovery);
 // The other victims and cases. How often jobs with copies must have recovered is known of all their
 // victims together.
@@ -294,7 +301,10 @@ INSTANTIATE_TEST_SUITE_P(
                       RecoveryCase{"Tensor2Stage0", 0, 4, 0, false, 2, {1, 2}},
                       RecoveryCase{"Tensor4Stage0", 0, 8, 0, false, 4, {1}},
                       RecoveryCase{"Tensor2Stage1Copies", 1, 4, 0, true, 2, {1}},
-                      RecoveryCase{"Tensor2Stage3Copies", 3, 4, 0, true, 2, {0, 1}}),
+                      RecoveryCase{"Tensor2Stage3Copies", 3, 4, 0, true, 2, {0, 1}},
+                      RecoveryCase{"MatricesTensor2Stage0", 0, 4, 0, false, 2, {1}, false, true},
+                      RecoveryCase{
+                          "MatricesTensor2Stage1Copies", 1, 4, 0, true, 2, {1, 2}, false, true}),
     NameOfRecovery);
 
 class KeptCopiesTest : public ::testing::TestWithParam<uint32_t> {
