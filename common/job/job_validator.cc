@@ -15,6 +15,7 @@
 #include "common/job/batch_validator.h"
 #include "common/job/context_validator.h"
 #include "common/job/device_validator.h"
+#include "common/job/divergence_validator.h"
 #include "common/job/expert_validator.h"
 #include "common/job/invalid.h"
 #include "common/job/job_road.h"
@@ -464,6 +465,7 @@ absl::Status ValidateJob(const v1::JobSpec& given) {
   }
   MUSTER_RETURN_IF_ERROR(ValidateSchedule(spec.schedule()));
   MUSTER_RETURN_IF_ERROR(ValidatePlateauIsEvaluated(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateDivergence(spec));
   // The policy comes first, since clipping depends on it.
   MUSTER_RETURN_IF_ERROR(ValidateUpdate(spec));
   MUSTER_RETURN_IF_ERROR(ValidateExpertUpdates(spec));

@@ -56,6 +56,11 @@ std::string TextOf(const LossGap& gap) {
                       ": its task, or the coordinator, ended before that was reported and stored");
 }
 
+std::string TextOf(const LossJump& jump) {
+  return absl::StrCat("the training loss jumped to ", jump.loss, " at step ", jump.step,
+                      "; the mean of the steps before is ", jump.mean);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
@@ -156,13 +161,14 @@ absl::Status Coordinator::Tick() {
   job_requests_.Retire();
   checkpoints_.SweepEnded();
   ship_requests_.Sweep();
-  SettleHistories();
+  status.Update(SettleHistories());
   status.Update(SaveProgress());
   status.Update(Settle());
   return status;
 }
 
-void Coordinator::SettleHistories() {
+absl::Status Coordinator::SettleHistories() {
+  absl::Status status;
   for (const auto& [number, job] : table_->jobs()) {
     if (job->history == nullptr || !job->history->history().waits()) continue;
     JobHistory& history = job->history->history();
@@ -172,7 +178,11 @@ void Coordinator::SettleHistories() {
       // The history is only for people.
       table_->AddEvent(*job, TextOf(gap)).IgnoreError();
     }
+    const std::optional<LossJump> jump = history.TakeJump();
+    if (!jump.has_value() || !IsActive(job->record.state())) continue;
+    status.Update(lifecycle_.Diverged(*job, jump->step, TextOf(*jump)));
   }
+  return status;
 }
 
 absl::Status Coordinator::SaveProgress() {

@@ -91,7 +91,7 @@ class Coordinator {
 
   absl::Status SaveProgress();
   // Lets the histories show what reports have added since the last tick.
-  void SettleHistories();
+  absl::Status SettleHistories();
 
   const CoordinatorOptions options_;
   const Clock& clock_;

@@ -69,7 +69,8 @@ size_t PointsOfSlots(uint32_t slots) {
 JobHistory::JobHistory(const HistoryOptions& options)
     : options_(options),
       points_of_slots_(PointsOfSlots(options.slots)),
-      losses_(options.slots, WaitingPoints(options.slots)) {}
+      losses_(options.slots, WaitingPoints(options.slots)),
+      jumps_(options.jump) {}
 
 size_t JobHistory::IndexOf(const std::string& name) {
   const auto [it, added] = by_name_.try_emplace(name, series_.size());
@@ -177,6 +178,7 @@ void JobHistory::Settle(absl::Span<const uint32_t> slots, absl::Duration now, in
     gaps_.insert(gaps_.begin(),
                  {.first_step = known + 1, .last_step = losses.front().first_step - 1});
   }
+  jumps_.Add(losses);
   AddLosses(std::move(losses), unix_ms);
   training_slots_ = slots.size();
   const uint64_t before = std::exchange(closed_, losses_.ClosedByAll(slots));
@@ -234,6 +236,7 @@ void JobHistory::Sample(absl::Duration now, int64_t unix_ms) {
 void JobHistory::CutAfter(const Mark& mark) {
   for (Named& named : series_) named.series.CutAfter(mark.clock);
   losses_.GoBack(mark.clock);
+  jumps_.CutAfter(mark.clock);
   sums_ = {};
   closed_ = mark.clock;
   first_sampled_ = sampled_ = -absl::InfiniteDuration();

@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "common/history/series.h"
 #include "server/coordinator/history/expert_sums.h"
+#include "server/coordinator/history/loss_jumps.h"
 #include "server/coordinator/history/slot_losses.h"
 
 namespace muster {
@@ -52,6 +53,8 @@ struct HistoryOptions {
   // second. 0: not known, so there is no speed/mfu.
   double flops_per_example = 0;
   double peak_flops = 0;
+  // DivergenceSpec.jump; 0: nothing is a jump.
+  double jump = 0;
 };
 
 // The series of one job (proto/metrics.proto names them), and the marks of its roll-backs. Memory
@@ -101,6 +104,8 @@ class JobHistory {
   void Settle(absl::Span<const uint32_t> slots, absl::Duration now, int64_t unix_ms);
   // Returns the steps that the loss turned out to lack, or to have in part, since the last call.
   std::vector<LossGap> TakeGaps() { return std::exchange(gaps_, {}); }
+  // Returns the first jump of the loss since the last call.
+  std::optional<LossJump> TakeJump() { return jumps_.Take(); }
   // Returns whether Settle has something to do.
   bool waits() const { return reported_; }
 
@@ -161,6 +166,7 @@ class JobHistory {
   bool reported_ = false;
   std::deque<Mark> marks_;
   std::vector<LossGap> gaps_;
+  LossJumps jumps_;
   bool changed_ = false;
   Sums sums_;
   // The last step that all slots had closed at the last Settle; 0: some slot had not reported yet.

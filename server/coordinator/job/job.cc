@@ -41,7 +41,8 @@ void Park(std::map<uint32_t, Call<Reply>>& parked, uint32_t slot, Call<Reply> ca
 HistoryOptions HistoryOptionsOf(const v1::JobRecord& record) {
   return {.slots = MostWorkers(record.spec()),
           .flops_per_example = record.flops_per_example(),
-          .peak_flops = record.spec().compute().peak_flops()};
+          .peak_flops = record.spec().compute().peak_flops(),
+          .jump = record.spec().divergence().jump()};
 }
 
 Job::Job(v1::JobRecord stored, uint64_t max_log_bytes)

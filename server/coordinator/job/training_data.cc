@@ -92,11 +92,20 @@ std::vector<DataPosition> PositionsOf(const v1::JobRecord& record) {
                          .examples = static_cast<int64_t>(record.earlier_examples(i))});
   }
   const int64_t clock = static_cast<int64_t>(record.initial_clock());
-  if (clock == 0) return positions;
-  const int64_t examples = record.has_initial_examples()
-                               ? static_cast<int64_t>(record.initial_examples())
-                               : StepBatches(record.spec().batch_size()).At(clock).begin;
-  positions.push_back({.clock = clock, .examples = examples});
+  if (clock > 0) {
+    const int64_t examples = record.has_initial_examples()
+                                 ? static_cast<int64_t>(record.initial_examples())
+                                 : StepBatches(record.spec().batch_size()).At(clock).begin;
+    positions.push_back({.clock = clock, .examples = examples});
+  }
+  for (const v1::Adjustment& each : record.adjustments()) {
+    if (each.skipped_examples() == 0) continue;
+    const auto at = static_cast<int64_t>(each.clock());
+    positions = BatchesOf(record.spec(), positions).PositionsUpTo(at);
+    const int64_t before = positions.empty() ? 0 : positions.back().examples;
+    positions.push_back(
+        {.clock = at, .examples = before + static_cast<int64_t>(each.skipped_examples())});
+  }
   return positions;
 }
 

@@ -8,13 +8,16 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "common/job/adjustments.h"
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
 #include "common/mesh/job_mesh.h"
 #include "common/text/utf8.h"
+#include "server/coordinator/adjust/describe.h"
 #include "server/coordinator/cluster/shard_map.h"
 #include "server/coordinator/job/find_checkpoint.h"
 #include "server/coordinator/job/job_state_machine.h"
+#include "server/coordinator/lifecycle/divergence.h"
 #include "server/coordinator/lifecycle/round_failures.h"
 #include "server/coordinator/lifecycle/round_record.h"
 
@@ -228,6 +231,28 @@ absl::Status JobLifecycle::GoBack(Job& job, const std::string& why) {
 absl::Status JobLifecycle::GoBackWith(Job& job, const std::string& why, uint32_t rollbacks,
                                       JobChange change) {
   RollBack(change.record);
+  return BeginAnew(job, why, rollbacks, std::move(change));
+}
+
+absl::Status JobLifecycle::Diverged(Job& job, uint64_t step, const std::string& why) {
+  if (!job.record.spec().has_divergence()) return Fail(job, why);
+  if (!MayReturn(job.record)) return Fail(job, FailureAfterReturns(job.record, why));
+  const uint64_t reached = std::max(step, job.progress.furthest());
+  JobChange change{.record = job.record};
+  change.record.set_divergences(change.record.divergences() + 1);
+  NoteRisenLoss(step, change.record);
+  RollBack(change.record);
+  const v1::Adjustment next = AdjustmentOfReturn(job.record, change.record, reached, why);
+  change.events.emplace_back(
+      DescribeAdjustment(Adjustments(change.record.adjustments()).At(next.clock()), next),
+      v1::JobEvent::ADJUSTMENT);
+  *change.record.add_adjustments() = next;
+  // This is not counted as a roll-back: it is bounded by itself.
+  return BeginAnew(job, why, /*rollbacks=*/1, std::move(change));
+}
+
+absl::Status JobLifecycle::BeginAnew(Job& job, const std::string& why, uint32_t rollbacks,
+                                     JobChange change) {
   change.record.set_state(v1::RECOVERING);
   // A fault that lasts some seconds must not use up all chances.
   const absl::Duration delay = RespawnDelay(rollbacks, members_.lease());
@@ -437,6 +462,8 @@ absl::Status JobLifecycle::TaskEnded(Job& job, uint32_t slot, int code, absl::st
     return GoBack(job, absl::StrCat("a server lost what it had acknowledged: ", what));
   }
   if (loss == v1::TaskReport::CHECKPOINT) return CheckpointDamaged(job, what, message);
+  // The task has reported all steps that it has made.
+  if (loss == v1::TaskReport::DIVERGED) return Diverged(job, job.progress.clock(slot) + 1, what);
   if (!MayRespawn(code) && !CanDoWithout(job.record, slot)) return Fail(job, what);
   const std::string early = EndBeforeAnyStep(job, code, message);
   // Elastic processes are lost, and started again, one by one.

@@ -65,6 +65,9 @@ class JobLifecycle {
   // ended for that (CANCELLED), has not failed.
   absl::Status TaskEnded(Job& job, uint32_t slot, int code, absl::string_view message,
                          v1::TaskReport::Loss loss = v1::TaskReport::LOSS_UNSPECIFIED);
+  // Takes the job back to before its training loss rose at step `step`, counted from 1, if it asks
+  // for that (JobSpec.divergence) and may still; otherwise it fails. `why` says what the loss was.
+  absl::Status Diverged(Job& job, uint64_t step, const std::string& why);
   // Handles the death of the slot's present task.
   absl::Status TaskDied(Job& job, uint32_t slot, absl::string_view message);
   // Ends the slot's present task, for which the others have waited for as long as they may.
@@ -82,6 +85,8 @@ class JobLifecycle {
   absl::Status GoBack(Job& job, const std::string& why);
   // Goes back from `change`, which RollBack has not seen; `rollbacks` were made in a row.
   absl::Status GoBackWith(Job& job, const std::string& why, uint32_t rollbacks, JobChange change);
+  // Begins the generation that `change` says anew.
+  absl::Status BeginAnew(Job& job, const std::string& why, uint32_t rollbacks, JobChange change);
   // Handles damage to the checkpoint that the generation starts from.
   absl::Status CheckpointDamaged(Job& job, const std::string& why, absl::string_view damage);
   // Forgets the lost tasks of these slots, and answers their parked calls with `status`.

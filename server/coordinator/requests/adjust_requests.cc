@@ -1,13 +1,13 @@
 #include "server/coordinator/requests/adjust_requests.h"
 
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/job/adjustments.h"
 #include "common/job/job_road.h"
 #include "server/coordinator/adjust/decide.h"
+#include "server/coordinator/adjust/describe.h"
 #include "server/coordinator/lifecycle/round_record.h"
 
 namespace muster {
@@ -17,20 +17,6 @@ v1::AdjustReply DecidedFor(const v1::JobRecord& record) {
   v1::AdjustReply reply;
   *reply.mutable_adjustments() = record.adjustments();
   return reply;
-}
-
-// Describes a decision for people: what it changes, and why.
-std::string Describe(const v1::Adjustment& before, const v1::Adjustment& next) {
-  std::string text = absl::StrCat("from step ", next.clock(), " on");
-  if (next.rate_factor() != before.rate_factor()) {
-    absl::StrAppend(&text, " the learning rate is ", next.rate_factor(),
-                    " times the scheduled one");
-  }
-  if (next.batch_size() != before.batch_size()) {
-    absl::StrAppend(&text, next.rate_factor() != before.rate_factor() ? ", and" : "",
-                    " a step has ", next.batch_size(), " examples");
-  }
-  return absl::StrCat(text, ": ", next.reason());
 }
 
 }  // namespace
@@ -69,8 +55,9 @@ absl::Status AdjustRequests::Decide(Job& job) {
   JobChange change{.record = job.record};
   change.record.set_decided_clock(clock);
   if (next.has_value()) {
-    change.events.emplace_back(Describe(Adjustments(job.record.adjustments()).At(clock), *next),
-                               v1::JobEvent::ADJUSTMENT);
+    change.events.emplace_back(
+        DescribeAdjustment(Adjustments(job.record.adjustments()).At(clock), *next),
+        v1::JobEvent::ADJUSTMENT);
     *change.record.add_adjustments() = *next;
   }
   const absl::Status stored = jobs_.Commit(job, std::move(change));

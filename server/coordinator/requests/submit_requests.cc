@@ -274,7 +274,10 @@ absl::Status SubmitRequests::Resume(NewJob& job) const {
   record.set_initial_resumes(true);
   SetPositions(found.job->record, checkpoint.clock(), record);
   for (const v1::Adjustment& each : found.job->record.adjustments()) {
-    if (each.clock() <= checkpoint.clock()) *record.add_adjustments() = each;
+    if (each.clock() > checkpoint.clock()) continue;
+    *record.add_adjustments() = each;
+    // The position that the job resumes from is behind them.
+    record.mutable_adjustments()->rbegin()->clear_skipped_examples();
   }
   ExpectDataOf(found.job->record, record);
   StartFromLast(record);

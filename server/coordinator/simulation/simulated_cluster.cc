@@ -329,7 +329,8 @@ void SimulatedCluster::Meet(const v1::TaskOrder& order, uint64_t named,
                  .worker_id = order.worker_id()};
 }
 
-absl::Status SimulatedCluster::Progress(const v1::TaskOrder& order, uint64_t clock) {
+absl::Status SimulatedCluster::Progress(const v1::TaskOrder& order, uint64_t clock,
+                                        std::optional<double> told) {
   v1::ReportProgressRequest request;
   *request.mutable_task() = Identity(order);
   request.set_clock(clock);
@@ -344,7 +345,7 @@ absl::Status SimulatedCluster::Progress(const v1::TaskOrder& order, uint64_t clo
     loss.set_first_step(clock);
     loss.set_last_step(clock);
     loss.set_values(1);
-    loss.set_last(static_cast<double>(order.generation()));
+    loss.set_last(told.value_or(static_cast<double>(order.generation())));
   }
   const auto reply = coordinator_->tasks().ReportProgress(request);
   if (reply.ok()) {

@@ -173,8 +173,9 @@ class SimulatedCluster {
   static v1::TaskIdentity Identity(const v1::TaskOrder& order);
   Answer<v1::RendezvousReply> Rendezvous(const v1::TaskOrder& order, uint64_t total_steps = 10,
                                          uint64_t data_fingerprint = 7);
-  // Reports the step that closes `clock`; its loss is the task's generation.
-  absl::Status Progress(const v1::TaskOrder& order, uint64_t clock);
+  // Reports the step that closes `clock`; without a loss it is the task's generation.
+  absl::Status Progress(const v1::TaskOrder& order, uint64_t clock,
+                        std::optional<double> loss = std::nullopt);
   // Reports the step that closes `clock`, whose loss is not a number.
   absl::Status Diverge(const v1::TaskOrder& order, uint64_t clock);
   // Reports a collective call that has lasted for some seconds.
