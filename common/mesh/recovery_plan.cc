@@ -148,6 +148,23 @@ std::vector<int> Keepers(absl::Span<const uint64_t> daemons, int group) {
   return keepers;
 }
 
+std::vector<ShardTransfer> PlanHandOver(const Mesh& mesh, absl::Span<const int> leaving) {
+  std::set<int> safe;
+  std::vector<int> heirs;
+  for (int rank = 0; rank < mesh.world_size(); ++rank) {
+    if (std::find(leaving.begin(), leaving.end(), rank) != leaving.end()) continue;
+    safe.insert(mesh.Position(rank, kStateAxes));
+    heirs.push_back(rank);
+  }
+  std::vector<ShardTransfer> transfers;
+  for (const int rank : leaving) {
+    const int shard = mesh.Position(rank, kStateAxes);
+    if (!safe.insert(shard).second) continue;
+    transfers.push_back({shard, rank, heirs[transfers.size() % heirs.size()]});
+  }
+  return transfers;
+}
+
 std::vector<ShardTransfer> PlanCopies(absl::Span<const RankHolding> ranks,
                                       absl::Span<const int> keepers, uint64_t clock) {
   std::vector<ShardTransfer> transfers;

@@ -88,6 +88,10 @@ std::vector<int> Keepers(absl::Span<const uint64_t> daemons, int group);
 std::vector<ShardTransfer> PlanCopies(absl::Span<const RankHolding> ranks,
                                       absl::Span<const int> keepers, uint64_t clock);
 
+// Returns the transfers by which ranks that stay get copies of the shards that `leaving` ranks
+// alone have. They go to as many ranks as possible, in ring order. REQUIRES: some rank stays.
+std::vector<ShardTransfer> PlanHandOver(const Mesh& mesh, absl::Span<const int> leaving);
+
 }  // namespace muster
 
 #endif  // MUSTER_COMMON_MESH_RECOVERY_PLAN_H_

@@ -361,5 +361,17 @@ TEST(RecoveryPlanTest, AShardComesFromTheSameStage) {
               HasSubstr("no worker has shard 1 of 2"));
 }
 
+TEST(PlanHandOverTest, WhatOnlyLeavingRanksHaveGoesToThoseThatStay) {
+  const Mesh shards({.shard = 4});
+  EXPECT_EQ(PlanHandOver(shards, {1}), (std::vector<ShardTransfer>{{1, 1, 0}}));
+  EXPECT_EQ(PlanHandOver(shards, {3, 1}), (std::vector<ShardTransfer>{{3, 3, 0}, {1, 1, 2}}));
+  EXPECT_EQ(PlanHandOver(shards, {0, 1, 2}),
+            (std::vector<ShardTransfer>{{0, 0, 3}, {1, 1, 3}, {2, 2, 3}}));
+  // Ranks 0 and 2 have shard 0, ranks 1 and 3 shard 1.
+  const Mesh replicas({.replica = 2, .shard = 2});
+  EXPECT_TRUE(PlanHandOver(replicas, {1}).empty()) << "rank 3 has the same";
+  EXPECT_EQ(PlanHandOver(replicas, {1, 3}), (std::vector<ShardTransfer>{{1, 1, 0}}));
+}
+
 }  // namespace
 }  // namespace muster

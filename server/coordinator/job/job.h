@@ -120,6 +120,9 @@ struct Job {
   // All-reduce only: what the tasks of the present round were told, if this process told them or it
   // is stored (StoredRound).
   std::optional<v1::RendezvousReply> open_round;
+  // All-reduce only: the slots that leave after the next round, in which they hand over what nobody
+  // else has (Departures).
+  std::vector<uint32_t> hands_over;
   // All-reduce only: why the last round ended, as its tasks said; empty: none of its calls failed.
   std::string round_failures;
   // All-reduce only: time since which all tasks that the next round waits for are there.

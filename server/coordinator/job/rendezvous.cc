@@ -99,6 +99,16 @@ size_t Rendezvous::CountParticipants() const {
                     [this](const auto& arrived) { return TakesPart(arrived.first); }));
 }
 
+bool Rendezvous::CanSpare(const std::vector<uint32_t>& slots, const Mesh& mesh) const {
+  std::vector<RankHolding> holdings;
+  for (const auto& [slot, arrival] : arrived_) {
+    if (!TakesPart(slot)) continue;
+    const bool leaves = std::find(slots.begin(), slots.end(), slot) != slots.end();
+    holdings.push_back(leaves ? RankHolding() : arrival.holding);
+  }
+  return PlanRecovery(holdings, mesh).ok();
+}
+
 std::optional<v1::RendezvousRecord> Rendezvous::Met() const {
   if (arrived_.size() < slots_) return std::nullopt;
   return Agreed();

@@ -48,6 +48,10 @@ class Rendezvous {
   // Returns whether a task there reported that its last collective call timed out.
   bool AnyLate() const;
 
+  // Returns whether those that take part have all that there is even without what these slots
+  // bring. REQUIRES: the mesh has as many ranks as slots that take part.
+  bool CanSpare(const std::vector<uint32_t>& slots, const Mesh& mesh) const;
+
   // Returns what all slots agreed on, or nullopt while a slot is missing.
   std::optional<v1::RendezvousRecord> Met() const;
   // Returns what the slots that are there agree on. REQUIRES: any().

@@ -389,7 +389,8 @@ absl::Status JobLifecycle::GiveBackSlots(Job& job, const std::string& for_job) {
   return absl::OkStatus();
 }
 
-absl::Status JobLifecycle::SlotsLeave(Job& job, const std::vector<uint32_t>& slots) {
+absl::Status JobLifecycle::SlotsLeave(Job& job, const std::vector<uint32_t>& slots,
+                                      HandedOver handed_over) {
   JobChange change{.record = job.record};
   for (uint32_t slot : slots) {
     const std::string& wanted_by = job.tasks[slot].wanted_by;
@@ -399,7 +400,8 @@ absl::Status JobLifecycle::SlotsLeave(Job& job, const std::vector<uint32_t>& slo
                                        : absl::StrCat(", for which job ", wanted_by, " waits"),
                      ", at clock ", job.progress.clock(slot)));
   }
-  if (EndsGeneration(job.record, slots)) return GoBack(job, change.events.front().text);
+  if (handed_over == HandedOver::kNo && EndsGeneration(job.record, slots))
+    return GoBack(job, change.events.front().text);
   const bool hurts = Hurts(job.record, slots);
   for (uint32_t slot : slots) LoseSlot(slot, change.record);
   if (hurts) change.record.set_state(v1::RECOVERING);
@@ -450,7 +452,7 @@ absl::Status JobLifecycle::TaskEnded(Job& job, uint32_t slot, int code, absl::st
     return MaybeSucceed(job);
   }
   if (absl::StatusCode(code) == absl::StatusCode::kCancelled && job.tasks[slot].leaves) {
-    return SlotsLeave(job, {slot});
+    return SlotsLeave(job, {slot}, HandedOver::kNo);
   }
   const std::string what =
       absl::StrCat("slot ", slot, " on worker ", job.record.slots(slot).worker_id(), " ended with ",

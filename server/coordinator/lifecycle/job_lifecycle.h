@@ -49,8 +49,10 @@ class JobLifecycle {
 
   // Gives slots up whose workers must leave, or that another job waits for, in an orderly way:
   // between two steps, if their tasks have come so far. With min_workers the others do not wait for
-  // their next tasks. Where their loss is final, the job goes back to its last checkpoint.
-  absl::Status SlotsLeave(Job& job, const std::vector<uint32_t>& slots);
+  // their next tasks. Where their loss is final, and they have not handed over what they have, the
+  // job goes back to its last checkpoint.
+  enum class HandedOver { kNo, kYes };
+  absl::Status SlotsLeave(Job& job, const std::vector<uint32_t>& slots, HandedOver handed_over);
 
   // Takes the job back to its last checkpoint so that it is placed anew.
   absl::Status PlaceAnew(Job& job, const std::string& why) { return GoBack(job, why); }

@@ -127,8 +127,8 @@ bool RoundFormation::AllAreThere(const Job& job) const {
   if (!job.rendezvous.any()) return false;
   for (uint32_t slot = 0; slot < job.slots(); ++slot) {
     if (!job.rendezvous.Has(slot) && !GivenUp(job, slot)) return false;
-    // The slot is given up once the rest of its round is here.
-    if (job.tasks[slot].leaves) return false;
+    // The slot is given up once the rest of its round is here, and has all that it had.
+    if (job.tasks[slot].leaves && job.hands_over.empty()) return false;
   }
   const size_t least = std::max(1u, job.record.spec().min_workers());
   return job.rendezvous.CountParticipants() >= least;
@@ -182,6 +182,8 @@ void RoundFormation::Open(Job& job, const Rendezvous::Round& round) {
   if (round.source.has_value()) reply.set_source_slot(round.source->slot);
   reply.mutable_sat_out_slots()->Assign(round.sat_out.begin(), round.sat_out.end());
   reply.set_secret(secret);
+  reply.mutable_leaving_slots()->Assign(job.hands_over.begin(), job.hands_over.end());
+  job.hands_over.clear();
   job.open_round = reply;
   const SharedReply<v1::RendezvousReply> shared(std::move(reply));
   for (const v1::CollectivePeer& peer : shared.message().peers()) {

@@ -22,6 +22,7 @@
 #include "server/coordinator/job/find_checkpoint.h"
 #include "server/coordinator/job/goodput.h"
 #include "server/coordinator/job/job_state_machine.h"
+#include "server/coordinator/lifecycle/round_record.h"
 #include "server/coordinator/requests/hidden_environment.h"
 
 namespace muster {
@@ -83,8 +84,14 @@ void AddDamage(const v1::JobRecord& record, v1::JobStatus& status) {
 }
 
 void AddTasks(const Job& job, v1::JobStatus& status) {
+  const uint32_t workers = job.record.spec().workers();
+  const bool has_all = PlacedSlots(job.record) >= workers;
   for (uint32_t slot = 0; slot < job.slots(); ++slot) {
     const v1::SlotRecord& holder = job.record.slots(slot);
+    // The job can do without this slot, and nobody misses a task there.
+    if (job.slots() > workers && holder.worker_id().empty() && (has_all || slot >= workers)) {
+      continue;
+    }
     const bool worked = job.progress.record().slots(slot).steps() > 0;
     // An ended job shows only tasks that finished or trained; a waiting job has none yet.
     if (!holder.done() && !worked && !IsActive(job.record.state())) continue;

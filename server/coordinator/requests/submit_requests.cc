@@ -12,6 +12,7 @@
 #include "common/job/job_road.h"
 #include "common/job/job_validator.h"
 #include "common/job/regression.h"
+#include "common/mesh/job_mesh.h"
 #include "common/plan/memory/memory_plan.h"
 #include "common/plan/size/memory_part.h"
 #include "common/program/program_proof.h"

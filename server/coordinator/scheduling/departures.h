@@ -19,11 +19,11 @@ namespace muster {
 //   the
 //                                others go on from there
 //   a job on servers             after a step: the task is told to end
-//   either, if its loss is       once a checkpoint was committed since, to which the job then
-//   final                        goes back
-//   no round yet, or it has not  at once
-//   begun
-//   a program                    never: its processes save what they want in a grace of their own
+//   a round, if its loss is      after one more meeting, in which others take copies of what it
+//   alone final, with min_workers      has otherwise, if its loss is    once a checkpoint was
+//   committed since, to which the job then goes final                        back no round yet, or
+//   it has not  at once begun a program                    never: its processes save what they want
+//   in a grace of their own
 //
 // A slot that was given up gets a task on another worker, or waits for one; with min_workers the
 // others go on meanwhile. If all workers leave, nobody could take over, and slots are given up at
@@ -41,8 +41,12 @@ class Departures {
  private:
   // Returns the job's slots that are to be given up.
   std::vector<uint32_t> LeavingSlots(const Job& job) const;
-  // Returns whether the slot's task leaves nothing behind by ending now; marks the task otherwise.
-  bool MayGo(Job& job, uint32_t slot) const;
+  // Do what can be done now to give the slots of one job up; the second is for jobs that train in
+  // rounds.
+  absl::Status Leave(Job& job, const std::vector<uint32_t>& slots);
+  absl::Status LeaveRound(Job& job, std::vector<uint32_t> slots);
+  // Gives slots up whose loss is final, once there is a checkpoint to go back to.
+  absl::Status LeaveAfterCheckpoint(Job& job, const std::vector<uint32_t>& slots);
 
   JobTable& jobs_;
   const Membership& members_;

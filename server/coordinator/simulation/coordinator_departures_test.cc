@@ -110,6 +110,52 @@ TEST_F(DeparturesTest, AFinalLossWaitsForTheNextCheckpoint) {
   EXPECT_TRUE(cluster_.HasEvent(job, "which must end, at clock 4; generation 2 starts again"));
 }
 
+TEST_F(DeparturesTest, AShardThatNobodyElseHasIsHandedOverFirst) {
+  AddWorkers(3);
+  v1::JobSpec spec = Job(3, 1);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(2);
+  const std::string job = Running(spec);
+  const std::string leaving = Worker(job, 1);
+  Notify(leaving);
+  for (uint32_t slot = 0; slot < 3; ++slot) EXPECT_EQ(MeetAfter(job, slot, 4), 1);
+  auto meets = cluster_.Rendezvous(Order(job, 1));
+  cluster_.Rendezvous(Order(job, 0));
+  cluster_.Rendezvous(Order(job, 2));
+  cluster_.Pass(absl::Milliseconds(100));
+  // All are there once more, for the others to take what slot 1 has.
+  ASSERT_TRUE(meets.status().ok()) << meets.status();
+  EXPECT_EQ(meets.get()->round(), 2);
+  EXPECT_EQ(meets.get()->peers_size(), 3);
+  ASSERT_EQ(meets.get()->leaving_slots_size(), 1);
+  EXPECT_EQ(meets.get()->leaving_slots(0), 1);
+  EXPECT_EQ(Worker(job, 1), leaving);
+  auto left = cluster_.Rendezvous(Order(job, 1));
+  auto stays = cluster_.Rendezvous(Order(job, 0));
+  cluster_.Rendezvous(Order(job, 2));
+  cluster_.Pass(absl::Milliseconds(100));
+  EXPECT_EQ(left.status().code(), absl::StatusCode::kAborted);
+  ASSERT_TRUE(stays.status().ok()) << stays.status();
+  EXPECT_EQ(stays.get()->round(), 3);
+  EXPECT_EQ(stays.get()->peers_size(), 2);
+  EXPECT_TRUE(stays.get()->leaving_slots().empty());
+  EXPECT_EQ(cluster_.rank(Order(job, 0)).clock, 4);
+  EXPECT_EQ(cluster_.Status(job).generation(), 1) << "nothing is made again";
+  EXPECT_TRUE(cluster_.daemon(leaving).orders.tasks().empty());
+}
+
+TEST_F(DeparturesTest, ALossWhileAShardIsHandedOverTakesTheJobBack) {
+  AddWorkers(3);
+  v1::JobSpec spec = Job(3, 1);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(2);
+  const std::string job = Running(spec);
+  Notify(Worker(job, 1));
+  for (uint32_t slot = 0; slot < 3; ++slot) EXPECT_EQ(MeetAfter(job, slot, 4), 1);
+  cluster_.MeetAll(job);
+  cluster_.Pass(absl::Milliseconds(100));
+  Kill(Worker(job, 2));
+  EXPECT_EQ(cluster_.Status(job).generation(), 2);
+}
+
 TEST_F(DeparturesTest, NobodyWaitsWhenAllWorkersLeave) {
   AddWorkers(2);
   const std::string job = Running(Job(2));

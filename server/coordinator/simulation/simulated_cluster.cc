@@ -321,6 +321,18 @@ void SimulatedCluster::Meet(const v1::TaskOrder& order, uint64_t named,
       if (keepers[owner] == static_cast<int>(own)) copies.push_back(owner);
     }
   }
+  if (!reply.leaving_slots().empty()) {
+    std::vector<int> leaving;
+    for (int i = 0; i < reply.peers_size(); ++i) {
+      const auto& slots = reply.leaving_slots();
+      if (std::find(slots.begin(), slots.end(), reply.peers(i).slot()) != slots.end()) {
+        leaving.push_back(i);
+      }
+    }
+    for (const ShardTransfer& transfer : PlanHandOver(MeshOf(order.spec(), peers), leaving)) {
+      if (transfer.to == static_cast<int>(own)) copies.push_back(transfer.shard);
+    }
+  }
   rank(order) = {.round = reply.round(),
                  .clock = clock,
                  .shard = own,

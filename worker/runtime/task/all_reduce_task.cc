@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
 #include "common/base/status_macros.h"
@@ -204,6 +205,13 @@ absl::Status AllReduceTask::Enter(const v1::RendezvousReply& round, int rank) {
                                               " is the source of round ", round_,
                                               ", which it is not in"));
     }
+  }
+  if (!round.leaving_slots().empty()) {
+    std::vector<int> leaving;
+    for (const uint32_t slot : round.leaving_slots()) leaving.push_back(RankOf(slot, round));
+    MUSTER_RETURN_IF_ERROR(parts_.group->HandOver(std::move(communicator), source, leaving));
+    return absl::AbortedError(absl::StrCat("slot ", absl::StrJoin(round.leaving_slots(), ", "),
+                                           " handed over what nobody else had, and leaves"));
   }
   dependencies_.log(absl::StrCat(
       "slot ", order_.slot(), " is rank ", rank, " of ", round.peers_size(), " in round ", round_,

@@ -71,7 +71,8 @@ class AllReduceTask {
   absl::StatusOr<v1::RendezvousReply> Meet();
   // Runs one round, and leaves its group.
   Outcome RunRound(const v1::RendezvousReply& round);
-  // Connects the group and joins it with this task's replica.
+  // Connects the group and joins it with this task's replica. Aborted: the round was only for slots
+  // to hand over what they have.
   absl::Status Enter(const v1::RendezvousReply& round, int rank);
   Outcome Train(const v1::RendezvousReply& round, int rank);
   // Reports the group's last calls after a failure of its own, and returns what follows.

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "common/mesh/recovery_plan.h"
 #include "worker/collectives/communicator.h"
 #include "worker/strategy/training_state.h"
@@ -38,6 +39,13 @@ class ReplicaGroup {
   // communicator's or the storage's.
   virtual absl::Status Join(std::unique_ptr<Communicator> communicator,
                             absl::optional<int> source) = 0;
+
+  // Joins a group as far as every rank has what is its own, and has the ranks that are not in
+  // `leaving` take copies of what those alone have; then leaves the group. So the next group,
+  // without the leaving ranks, has everything. A collective call of all ranks. `source` as for
+  // Join. Errors: the communicator's.
+  virtual absl::Status HandOver(std::unique_ptr<Communicator> communicator,
+                                absl::optional<int> source, absl::Span<const int> leaving) = 0;
 
   // Forgets what this rank has, so that it joins the next group like a new one. To be called, while
   // no group is joined, after a group without this rank, which may have made the same steps with

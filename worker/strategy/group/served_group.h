@@ -69,6 +69,10 @@ class ServedGroup final : public ReplicaGroup, private DataRankPeers {
   absl::Status Join(std::unique_ptr<Communicator> communicator,
                     absl::optional<int> source) override;
   // Servers have everything.
+  absl::Status HandOver(std::unique_ptr<Communicator>, absl::optional<int>,
+                        absl::Span<const int>) override {
+    return absl::OkStatus();
+  }
   void Forget() override {}
   void Leave() override;
   std::vector<const FlightRecorder*> recorders() const override;

@@ -196,8 +196,8 @@ void ShardedStrategy::Forget() {
   kept_->Forget();
 }
 
-absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
-                                   absl::optional<int> source) {
+absl::Status ShardedStrategy::Gather(std::unique_ptr<Communicator> communicator,
+                                     absl::optional<int> source) {
   Leave();
   const MeshPosition shard = divides_anew_
                                  ? kept_->ShardOfRank(communicator->rank(), communicator->size())
@@ -209,7 +209,20 @@ absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
   const absl::Status filled = FillShards(source, shard);
   // Otherwise the rows' sums are still there for a rank that has not made its step yet.
   if (&own() != former) rows_ = MakeRows();
-  MUSTER_RETURN_IF_ERROR(filled);
+  return filled;
+}
+
+absl::Status ShardedStrategy::HandOver(std::unique_ptr<Communicator> communicator,
+                                       absl::optional<int> source, absl::Span<const int> leaving) {
+  MUSTER_RETURN_IF_ERROR(Gather(std::move(communicator), source));
+  const absl::Status status = recovery_.HandOver(groups_->world(), leaving);
+  EndGroup();
+  return status;
+}
+
+absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
+                                   absl::optional<int> source) {
+  MUSTER_RETURN_IF_ERROR(Gather(std::move(communicator), source));
   MUSTER_RETURN_IF_ERROR(place_->Enter(*groups_));
   MUSTER_RETURN_IF_ERROR(rows_->Join(*groups_));
   MUSTER_ASSIGN_OR_RETURN(exchange_, ShardExchange::Create(*groups_, *place_, own(), exchanging_,

@@ -146,6 +146,8 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   // FailedPrecondition: the rank's shard is not its slot's, or a shard group is not whole.
   absl::Status Join(std::unique_ptr<Communicator> communicator,
                     absl::optional<int> source) override;
+  absl::Status HandOver(std::unique_ptr<Communicator> communicator, absl::optional<int> source,
+                        absl::Span<const int> leaving) override;
   void Forget() override;
   void Leave() override;
   std::vector<const FlightRecorder*> recorders() const override;
@@ -231,6 +233,8 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   // Returns a wait whose time is counted as exposed.
   WaitForWork MeasuredWait();
   std::unique_ptr<RowExchange> MakeRows();
+  // Leaves the former group, joins the next one, and gives every rank its shard.
+  absl::Status Gather(std::unique_ptr<Communicator> communicator, absl::optional<int> source);
   // Gives every rank its shard, and this one `shard`; a collective call.
   absl::Status FillShards(absl::optional<int> source, const MeshPosition& shard);
   StepAgreement::Options AgreementOptions() const;

@@ -2,6 +2,7 @@
 // of as many ranks that were restored from a checkpoint.
 #include "worker/strategy/group/recovery/resharding.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <latch>
 #include <memory>
@@ -140,6 +141,23 @@ class Tasks {
     faults.assign(job_.ranks, Fault());
   }
 
+  // Has the slots hand over what those that are not in `next` alone have.
+  void HandOver(const std::vector<int>& slots, const std::vector<int>& next) {
+    const absl::StatusOr<RecoveryPlan> plan = Plan(slots);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    std::vector<int> leaving;
+    for (size_t rank = 0; rank < slots.size(); ++rank) {
+      if (std::find(next.begin(), next.end(), slots[rank]) == next.end()) leaving.push_back(rank);
+    }
+    TestRanks ranks(static_cast<int>(slots.size()));
+    ranks.Run([&](std::unique_ptr<Communicator> communicator) {
+      ShardedStrategy& strategy = tasks_[slots[communicator->rank()]]->strategy();
+      EXPECT_EQ(strategy.HandOver(std::move(communicator), plan->leader, leaving),
+                absl::OkStatus());
+      strategy.Leave();
+    });
+  }
+
   bool IsAlive(int slot) const { return tasks_[slot] != nullptr; }
   RankHolding holding(int slot) const { return tasks_[slot]->strategy().holding(); }
   void Forget(int slot) { tasks_[slot]->strategy().Forget(); }
@@ -219,12 +237,19 @@ class ReshardingTest : public ::testing::TestWithParam<std::tuple<uint32_t, int>
             Of({0, 1, 3}, 5), Of({0, 3}, 6), Of({3}, 7), Of({1, 3}, 8), Of({0, 1, 2, 3}, 9)};
   }
 
+  // What ranks do before they leave.
+  enum class Leaving { kNothing, kHandOver };
+
   // Trains stretch after stretch, each of which is to go on in place.
-  static void ExpectInPlace(const ShardedJob& job, const std::vector<Stretch>& stretches) {
+  static void ExpectInPlace(const ShardedJob& job, const std::vector<Stretch>& stretches,
+                            Leaving leaving = Leaving::kNothing) {
     Tasks tasks(job);
     std::vector<Stretch> so_far;
     for (const Stretch& stretch : stretches) {
       SCOPED_TRACE(absl::StrCat("to step ", stretch.end));
+      if (leaving == Leaving::kHandOver && !so_far.empty()) {
+        tasks.HandOver(so_far.back().slots, stretch.slots);
+      }
       tasks.Place(stretch.slots);
       if (!so_far.empty()) {
         const absl::StatusOr<RecoveryPlan> plan = tasks.Plan(stretch.slots);
@@ -243,6 +268,11 @@ class ReshardingTest : public ::testing::TestWithParam<std::tuple<uint32_t, int>
 
   const TempFolder folder_;
 };
+
+TEST_P(ReshardingTest, RanksThatHandOverLeaveNothingUndone) {
+  ExpectInPlace(TheJob(), FewerAndMore(), Leaving::kHandOver);
+  if (tensor() == 1) ExpectInPlace(WithRows(), FewerAndMore(), Leaving::kHandOver);
+}
 
 TEST_P(ReshardingTest, CopiesLetTheRanksBecomeFewerAndMore) {
   ExpectInPlace(WithCopies(), FewerAndMore());

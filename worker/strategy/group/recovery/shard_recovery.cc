@@ -237,6 +237,16 @@ absl::Status ShardRecovery::Recover(Communicator& world, const MeshPosition& sha
   return RenewCopies(world, meeting, plan->clock);
 }
 
+absl::Status ShardRecovery::HandOver(Communicator& world, absl::Span<const int> leaving) {
+  const Mesh mesh = shard_.state().shard().mesh.WithCopies(
+      world.size() / shard_.state().shard().mesh.world_size());
+  for (const ShardTransfer& transfer : PlanHandOver(mesh, leaving)) {
+    MUSTER_RETURN_IF_ERROR(Move(world, transfer));
+  }
+  // Nobody leaves before all copies are there.
+  return world.Run(Barrier(kTransferTimeout, "shards are handed over"));
+}
+
 absl::Status ShardRecovery::Forget(const MeshPosition& shard) {
   ForgetKept();
   return Become(shard);

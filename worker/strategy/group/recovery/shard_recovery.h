@@ -36,6 +36,8 @@ class TaskOrder;
 //                  where that orthogonalises divided matrices, SendDirections; then StepMade
 //   after a loss   KeepSums, before the memory of sums goes; then, in the next group, Recover; or
 //                  Forget and, once all shards are filled anew, MakeCopies
+//   before ranks   HandOver, in a group of its own that makes no step
+//   leave
 //
 // A rank that comes back with complete sums of a step that others have made takes the step's
 // outcome from them and makes the step with its own sums, and so do its copies. A rank that has
@@ -101,6 +103,11 @@ class ShardRecovery {
   // are those of `make_step` and of the communicator.
   absl::Status Recover(Communicator& world, const MeshPosition& shard,
                        absl::FunctionRef<absl::Status(const StepOutcome&)> make_step);
+
+  // Has the other ranks keep copies of the shards that `leaving` ranks alone have, until the next
+  // group; a collective call, after Recover at the same clock. Errors are the communicator's.
+  // REQUIRES: some rank does not leave.
+  absl::Status HandOver(Communicator& world, absl::Span<const int> leaving);
 
   // Forgets sums and copies, because all shards are about to be filled from the job's beginning or
   // a checkpoint, and this rank's with `shard`. Errors are KeptShard::Divide's.
