@@ -24,6 +24,8 @@ std::string RoadName(ChaosRoad road) {
       return "EVERY_PUSH under ZeRO";
     case ChaosRoad::kZeroAllReduce:
       return "ALL_REDUCE under ZeRO";
+    case ChaosRoad::kElastic:
+      return "ALL_REDUCE under ZeRO with one to three workers";
   }
   return "unknown";
 }
@@ -46,7 +48,13 @@ v1::JobSpec ChaosJob(ChaosRoad road, uint64_t steps, uint64_t checkpoint_every) 
   auto& update = *job.mutable_update();
   const bool under_zero = road == ChaosRoad::kZeroEveryPush || road == ChaosRoad::kZeroAllReduce;
   if (under_zero) job.mutable_parallelism()->mutable_zero()->set_stage(3);
-  if (road == ChaosRoad::kAllReduce || road == ChaosRoad::kZeroAllReduce) {
+  if (road == ChaosRoad::kElastic) {
+    job.mutable_parallelism()->mutable_zero()->set_stage(2);
+    job.set_min_workers(1);
+    job.set_max_workers(3);
+  }
+  if (road == ChaosRoad::kAllReduce || road == ChaosRoad::kZeroAllReduce ||
+      road == ChaosRoad::kElastic) {
     update.set_dense(v1::UpdateSpec::ALL_REDUCE);
     update.set_sparse(v1::UpdateSpec::ALL_REDUCE);
   } else {

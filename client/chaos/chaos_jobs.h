@@ -8,11 +8,20 @@
 
 namespace muster {
 
-// Jobs of a few seconds for two workers and at most two servers. All jobs except the f16 one are
-// deterministic: whatever happens, their weights are those of an undisturbed run, bit for bit.
+// Jobs of a few seconds for two workers and at most two servers. All jobs except the f16 one and
+// the elastic one are deterministic: whatever happens, their weights are those of an undisturbed
+// run, bit for bit.
 
-// The last two are ZeRO stage 3, on servers under EVERY_PUSH and by all-reduce.
-enum class ChaosRoad { kEveryPush, kCheckpoint, kAllReduce, kZeroEveryPush, kZeroAllReduce };
+// Two are ZeRO stage 3, on servers under EVERY_PUSH and by all-reduce. The last one is ZeRO stage 2
+// by all-reduce with one worker to three.
+enum class ChaosRoad {
+  kEveryPush,
+  kCheckpoint,
+  kAllReduce,
+  kZeroEveryPush,
+  kZeroAllReduce,
+  kElastic
+};
 // Returns a name such as "EVERY_PUSH" or "ALL_REDUCE".
 std::string RoadName(ChaosRoad road);
 

@@ -1,8 +1,10 @@
 #include "client/chaos/exported_weights.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -36,6 +38,28 @@ void SortRows(std::string& keys, std::string& rows) {
 }
 
 }  // namespace
+
+float MostApart(const ExportedWeights& a, const ExportedWeights& b) {
+  constexpr float kOther = std::numeric_limits<float>::infinity();
+  if (a.size() != b.size()) return kOther;
+  float most = 0;
+  for (const auto& [name, bytes] : a) {
+    const auto other = b.find(name);
+    if (other == b.end() || other->second.size() != bytes.size()) return kOther;
+    if (absl::EndsWith(name, kKeys)) {
+      if (bytes != other->second) return kOther;
+      continue;
+    }
+    for (size_t at = 0; at + sizeof(float) <= bytes.size(); at += sizeof(float)) {
+      float one, two;
+      std::memcpy(&one, bytes.data() + at, sizeof(one));
+      std::memcpy(&two, other->second.data() + at, sizeof(two));
+      const float apart = std::abs(one - two);
+      if (!(apart <= most)) most = std::isnan(apart) ? kOther : apart;
+    }
+  }
+  return most;
+}
 
 absl::StatusOr<ExportedWeights> ParseWeights(absl::string_view safetensors) {
   uint64_t header_bytes = 0;

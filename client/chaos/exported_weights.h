@@ -15,6 +15,10 @@ namespace muster {
 using ExportedWeights = std::map<std::string, std::string>;
 absl::StatusOr<ExportedWeights> ParseWeights(absl::string_view safetensors);
 
+// Returns the most that a weight of one model differs from the other's; infinity if they do not
+// have the same weights. Keys of rows must be equal.
+float MostApart(const ExportedWeights& a, const ExportedWeights& b);
+
 }  // namespace muster
 
 #endif  // MUSTER_CLIENT_CHAOS_EXPORTED_WEIGHTS_H_

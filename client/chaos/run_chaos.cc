@@ -23,11 +23,13 @@ constexpr uint64_t kFrozenSteps = 2400;
 
 absl::StatusOr<ChaosOutcome> RunRound(const ChaosRound& round, const ChaosOptions& options,
                                       const std::string& server, ClusterRounds& cluster,
-                                      LinkRounds& links, LinkRounds& patient_links,
-                                      LinkRounds& spare_worker_links) {
+                                      ClusterRounds& three_workers, LinkRounds& links,
+                                      LinkRounds& patient_links, LinkRounds& spare_worker_links) {
   switch (round.kind) {
     case ChaosKind::kKilledCluster:
       return cluster.RunKilled(round.seed, options.kills);
+    case ChaosKind::kComingWorkers:
+      return three_workers.RunComingWorkers(round.seed, options.kills);
     case ChaosKind::kLostVolume:
       return cluster.RunLostVolume(round.seed);
     case ChaosKind::kDamagedCheckpoint:
@@ -98,6 +100,7 @@ absl::StatusOr<ChaosSummary> RunChaos(const ChaosOptions& options) {
   MUSTER_ASSIGN_OR_RETURN(const std::string server, FindProgram("muster-server"));
   ChaosSummary summary;
   ClusterRounds cluster(options.folder + "/cluster");
+  ClusterRounds three_workers(options.folder + "/three-workers", /*workers=*/3);
   LinkRounds links(options.folder + "/links", {.lease = kLease});
   LinkRounds patient_links(options.folder + "/patient-links", {.lease = kLongLease});
   LinkRounds spare_worker_links(options.folder + "/spare-worker",
@@ -106,8 +109,8 @@ absl::StatusOr<ChaosSummary> RunChaos(const ChaosOptions& options) {
                                  .steps = kFrozenSteps,
                                  .checkpoint_every = kFrozenSteps / 60});
   for (const ChaosRound& round : PlanChaos(options.rounds, options.seed, options.kinds)) {
-    const absl::StatusOr<ChaosOutcome> outcome =
-        RunRound(round, options, server, cluster, links, patient_links, spare_worker_links);
+    const absl::StatusOr<ChaosOutcome> outcome = RunRound(
+        round, options, server, cluster, three_workers, links, patient_links, spare_worker_links);
     ChaosSummary::Kind& kind = summary.kinds[round.kind];
     ++kind.rounds;
     if (outcome.ok()) {

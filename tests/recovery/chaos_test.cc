@@ -73,6 +73,14 @@ TEST(ChaosTest, NothingIsLostToKillsAndDamage) {
   EXPECT_EQ(summary["kinds"].size(), 5u);
 }
 
+TEST(ChaosTest, NothingIsLostWhenWorkersComeAndGo) {
+  const std::vector<nlohmann::json> lines =
+      RunChaos("--rounds 4 --seed 55 --kills 6 --kinds coming-workers");
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_EQ(lines.back()["failed"], 0);
+  EXPECT_GT(lines.back()["kills"], 12);
+}
+
 // Runs a round of each of three kinds, with so many faults.
 void ExpectNothingLostWhenLinksGoWrong(int faults) {
   const std::vector<nlohmann::json> lines = RunChaos(absl::StrCat(

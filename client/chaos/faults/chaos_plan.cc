@@ -34,6 +34,8 @@ std::string ChaosName(ChaosKind kind) {
       return "f16-rewrites-checkpoint";
     case ChaosKind::kFrozenWorker:
       return "frozen-worker";
+    case ChaosKind::kComingWorkers:
+      return "coming-workers";
   }
   return "unknown";
 }
@@ -51,7 +53,8 @@ const std::vector<ChaosKind>& AllChaosKinds() {
                                                          ChaosKind::kLinksAndMoves,
                                                          ChaosKind::kCutLinkRewritesCheckpoints,
                                                          ChaosKind::kF16RewritesCheckpoint,
-                                                         ChaosKind::kFrozenWorker};
+                                                         ChaosKind::kFrozenWorker,
+                                                         ChaosKind::kComingWorkers};
   return kinds;
 }
 

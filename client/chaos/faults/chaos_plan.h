@@ -51,6 +51,13 @@ enum class ChaosKind {
   // deterministic job trains on servers or by all-reduce, plain or under ZeRO. Checks the same as
   // kCutLink.
   kFrozenWorker,
+  // Gives workers notice (SIGTERM) and kills them, again and again; each joins again soon.
+  // Meanwhile
+  // a job trains on servers or by all-reduce, whose weights must be those of an undisturbed run,
+  // bit
+  // for bit; or a job by all-reduce that grows and shrinks with the workers, whose weights must be
+  // those but for rounding.
+  kComingWorkers,
 };
 
 struct ChaosRound {
