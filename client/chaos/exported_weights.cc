@@ -39,10 +39,11 @@ void SortRows(std::string& keys, std::string& rows) {
 
 }  // namespace
 
-float MostApart(const ExportedWeights& a, const ExportedWeights& b) {
-  constexpr float kOther = std::numeric_limits<float>::infinity();
+double MeanApart(const ExportedWeights& a, const ExportedWeights& b) {
+  constexpr double kOther = std::numeric_limits<double>::infinity();
   if (a.size() != b.size()) return kOther;
-  float most = 0;
+  double sum = 0;
+  size_t weights = 0;
   for (const auto& [name, bytes] : a) {
     const auto other = b.find(name);
     if (other == b.end() || other->second.size() != bytes.size()) return kOther;
@@ -51,14 +52,14 @@ float MostApart(const ExportedWeights& a, const ExportedWeights& b) {
       continue;
     }
     for (size_t at = 0; at + sizeof(float) <= bytes.size(); at += sizeof(float)) {
-      float one, two;
+      float one = 0, two = 0;
       std::memcpy(&one, bytes.data() + at, sizeof(one));
       std::memcpy(&two, other->second.data() + at, sizeof(two));
-      const float apart = std::abs(one - two);
-      if (!(apart <= most)) most = std::isnan(apart) ? kOther : apart;
+      sum += std::abs(one - two);
+      ++weights;
     }
   }
-  return most;
+  return weights == 0 || std::isnan(sum) ? kOther : sum / static_cast<double>(weights);
 }
 
 absl::StatusOr<ExportedWeights> ParseWeights(absl::string_view safetensors) {

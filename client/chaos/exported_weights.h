@@ -15,9 +15,10 @@ namespace muster {
 using ExportedWeights = std::map<std::string, std::string>;
 absl::StatusOr<ExportedWeights> ParseWeights(absl::string_view safetensors);
 
-// Returns the most that a weight of one model differs from the other's; infinity if they do not
-// have the same weights. Keys of rows must be equal.
-float MostApart(const ExportedWeights& a, const ExportedWeights& b);
+// Returns the mean difference between the weights of two models; infinity if they do not have the
+// same weights, with the same keys of rows. Single weights may be far apart where rounding is
+// amplified, as it is in the first steps of a row's optimizer.
+double MeanApart(const ExportedWeights& a, const ExportedWeights& b);
 
 }  // namespace muster
 
