@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/job/adjustments.h"
 #include "common/partition/unit_pulls.h"
 #include "common/step/stage_shape.h"
 #include "tests/equivalence/dying_strategy.h"
@@ -49,6 +50,8 @@ struct RunOptions {
   uint64_t pull_window_bytes = kPullWindowBytes;
   // Sees the steps of all slots; null: nobody does.
   StepObserver* observer = nullptr;
+  // What was decided for the job before the run, for its clocks.
+  Adjustments adjustments;
   // The order of micro-batches in jobs without a pipeline.
   StageOrder order = StageOrder::kOneForwardOneBackward;
 };

@@ -51,6 +51,7 @@ absl::Status TrainSlot(const v1::JobSpec& spec, uint32_t slot, const RunOptions&
   options.mesh = Mesh::FromSpec(spec.parallelism(), static_cast<int>(spec.workers())).value();
   options.rank = static_cast<int>(slot);
   if (run.from > 0) options.checkpoint_clock = run.from;
+  options.adjustments = run.adjustments;
   options.log = std::move(log);
   StepObserver unobserved;
   StepObserver& observer = run.observer == nullptr ? unobserved : *run.observer;

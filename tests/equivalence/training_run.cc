@@ -90,8 +90,11 @@ RunResult TrainAlone(v1::JobSpec spec, const RunOptions& options) {
   const auto note = [&run](absl::string_view line) { run.log.emplace_back(line); };
   std::unique_ptr<LocalStrategy> strategy =
       LocalStrategy::Create(*job->schema, LossScaling(spec.compute(), {.log = note})).value();
-  EXPECT_EQ(TrainSlot(spec, 0, {.observer = options.observer, .order = options.order}, *job,
-                      {*strategy}, coordinator, note),
+  EXPECT_EQ(TrainSlot(spec, 0,
+                      {.observer = options.observer,
+                       .adjustments = options.adjustments,
+                       .order = options.order},
+                      *job, {*strategy}, coordinator, note),
             absl::OkStatus());
   LossSums sums;
   AddEvaluations(coordinator, sums);

@@ -14,7 +14,8 @@ namespace muster {
 void ExpectClose(const TrainedValues& actual, const TrainedValues& expected, double tolerance);
 
 // Trains the job as one worker without servers, on the joined batch; its sparse tables are read
-// whole. Of the options only the observer and the plan count. Fails the test on any error.
+// whole. Of the options only the observer, the adjustments and the plan count. Fails the test on
+// any error.
 RunResult TrainAlone(v1::JobSpec spec, const RunOptions& options);
 
 // The same in one micro-batch. `curve`, where given, gets the job's evaluations; `log`, where

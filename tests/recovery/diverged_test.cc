@@ -1,4 +1,5 @@
-// A loss that is not finite ends a job whose tasks train together, with the step named.
+// A loss that is not finite ends a job whose tasks train together, with the step named; or it takes
+// the job back, if the job asks for that.
 
 #include <fstream>
 #include <string>
@@ -18,9 +19,9 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// One rank's loss is not finite; the other rank only sees that a call fails.
-TEST(DivergedTest, OneRanksDivergenceFailsTheJob) {
-  const std::string path = testing::TempDir() + "/diverging.libsvm";
+// Returns a job that makes a checkpoint after each step, on data of which one example diverges.
+v1::JobSpec JobWithABadExample(const std::string& name) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/", name, ".libsvm");
   {
     std::ofstream file(path);
     for (int i = 0; i < 400; ++i) file << (i % 2 == 0 ? "1 1:1\n" : "0 2:1\n");
@@ -41,6 +42,12 @@ TEST(DivergedTest, OneRanksDivergenceFailsTheJob) {
     seed: 7
   )pb");
   spec.mutable_data()->mutable_libsvm()->set_path(path);
+  return spec;
+}
+
+// One rank's loss is not finite; the other rank only sees that a call fails.
+TEST(DivergedTest, OneRanksDivergenceFailsTheJob) {
+  const v1::JobSpec spec = JobWithABadExample("failing");
   auto started = ProcessCluster::Start({.servers = 0, .lease = kNoLease});
   ASSERT_TRUE(started.ok()) << started.status();
   ProcessCluster& cluster = **started;
@@ -54,6 +61,26 @@ TEST(DivergedTest, OneRanksDivergenceFailsTheJob) {
   EXPECT_EQ(end->state(), v1::FAILED);
   EXPECT_THAT(end->message(), AllOf(HasSubstr("diverged at step "), HasSubstr("loss is ")));
   EXPECT_GT(end->checkpoint_clock(), 0u) << "no step was made before";
+}
+
+// The steps that are made again take the examples behind the bad one.
+TEST(DivergedTest, AJobGoesOnBehindABadExample) {
+  v1::JobSpec spec = JobWithABadExample("returning");
+  spec.mutable_divergence()->set_max_returns(1);
+  spec.mutable_divergence()->set_rate_factor(1);
+  spec.mutable_divergence()->set_skip_examples(true);
+  auto started = ProcessCluster::Start({.servers = 0, .lease = kNoLease});
+  ASSERT_TRUE(started.ok()) << started.status();
+  ProcessCluster& cluster = **started;
+  const auto id = cluster.Submit(spec);
+  ASSERT_TRUE(id.ok()) << id.status();
+  const auto end = cluster.AwaitEnd(*id);
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(end->state(), v1::SUCCEEDED) << end->message() << cluster.Diagnose(*id);
+  EXPECT_EQ(end->generation(), 2u);
+  ASSERT_EQ(end->adjustments_size(), 1);
+  EXPECT_GT(end->adjustments(0).skipped_examples(), 0u);
+  EXPECT_THAT(end->adjustments(0).reason(), HasSubstr("loss is "));
 }
 
 class DivergedStageTest : public ::testing::TestWithParam<v1::UpdateSpec::Road> {};
@@ -86,6 +113,29 @@ TEST_P(DivergedStageTest, TheLastStagesDivergenceEndsAllTasks) {
   for (const std::string worker : {"worker-0", "worker-1", "worker-2"}) {
     while (!cluster.ChildrenOf(worker).empty()) absl::SleepFor(absl::Milliseconds(10));
   }
+}
+
+// The rate is far too high, until the job has gone back.
+TEST_P(DivergedStageTest, AJobGoesBackToALowerRate) {
+  v1::JobSpec spec = SmallJob();
+  spec.set_workers(2);
+  spec.mutable_update()->set_dense(GetParam());
+  spec.mutable_update()->set_sparse(GetParam());
+  spec.mutable_optimizer()->set_name("sgd");
+  spec.mutable_optimizer()->set_learning_rate(1e30f);
+  spec.mutable_divergence()->set_max_returns(1);
+  spec.mutable_divergence()->set_rate_factor(1e-31f);
+  auto started = ProcessCluster::Start({.servers = 1, .workers = 2, .lease = kNoLease});
+  ASSERT_TRUE(started.ok()) << started.status();
+  ProcessCluster& cluster = **started;
+  const auto id = cluster.Submit(spec);
+  ASSERT_TRUE(id.ok()) << id.status();
+  const auto end = cluster.AwaitEnd(*id);
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(end->state(), v1::SUCCEEDED) << end->message() << cluster.Diagnose(*id);
+  EXPECT_EQ(end->generation(), 2u);
+  ASSERT_EQ(end->adjustments_size(), 1);
+  EXPECT_FLOAT_EQ(end->adjustments(0).rate_factor(), 1e-31f);
 }
 
 INSTANTIATE_TEST_SUITE_P(Roads, DivergedStageTest,

@@ -13,6 +13,9 @@ namespace muster {
 absl::Status DivergedError(uint64_t clock, absl::string_view what);
 absl::Status DivergedError(absl::string_view what);
 
+// Returns whether an error is one of these.
+bool IsDiverged(const absl::Status& status);
+
 }  // namespace muster
 
 #endif  // MUSTER_WORKER_NN_DIVERGED_ERROR_H_

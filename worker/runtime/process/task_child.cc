@@ -38,6 +38,7 @@
 #include "proto/cluster_service.pb.h"
 #include "proto/task_service.pb.h"
 #include "proto/trace.pb.h"
+#include "worker/nn/diverged_error.h"
 #include "worker/runtime/coordinator_client/grpc_coordinator_client.h"
 #include "worker/runtime/coordinator_client/process_usage.h"
 #include "worker/runtime/process/collective_flags.h"
@@ -229,6 +230,7 @@ absl::Status RunProgramOrder(const v1::TaskOrder& order, const TaskChildOptions&
 }
 
 v1::TaskReport::Loss ReportedLoss(const absl::Status& status) {
+  if (IsDiverged(status)) return v1::TaskReport::DIVERGED;
   switch (LostStateOf(status)) {
     case LostState::kServerState:
       return v1::TaskReport::SERVER_STATE;
