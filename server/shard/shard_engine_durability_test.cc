@@ -183,6 +183,40 @@ TEST_F(ShardEngineDurabilityTest, AnOverflowOfAClosedClockSurvivesInImageAndLog)
   }
 }
 
+TEST_F(ShardEngineDurabilityTest, TheRateFactorOfAClosedClockSurvivesInImageAndLog) {
+  for (const uint64_t log_bytes : {uint64_t{0}, uint64_t{1} << 30}) {
+    ShardEngine::Options options = Options();
+    options.log_bytes = log_bytes;
+    Start(options);
+    v1::OpenTablesRequest request = TestDurableRequest();
+    request.set_slots(2);
+    request.set_job_id(absl::StrCat("job", log_bytes));
+    const auto of_job = [&](v1::ExchangeRequest call) {
+      call.set_job_id(request.job_id());
+      return call;
+    };
+    const auto restart = [&] {
+      files_.Crash(1);
+      Start(options);
+      Open(request);
+    };
+    Open(request);
+    v1::ExchangeRequest none = of_job(TestClose(0, 0, 0));
+    none.mutable_close()->set_no_dense(true);
+    none.set_rate_factor(0.25);
+    Do(none);
+    restart();
+    Do(of_job(TestDensePush(1, 0, 0, 2)), Floats(std::vector<float>(8, 2)));
+    restart();
+    // That of slot 0 is all that tells the factor.
+    Do(of_job(TestClose(1, 0, 0)));
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_THAT(Do(of_job(TestDensePull(0, 1, 0, 2))).floats(), Each(0.75f));
+      restart();
+    }
+  }
+}
+
 TEST_F(ShardEngineDurabilityTest, LostStateIsToldNotMadeUp) {
   v1::OpenTablesRequest request = TestDurableRequest();
   request.set_expect_state(true);

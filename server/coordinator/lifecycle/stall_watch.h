@@ -13,9 +13,10 @@
 namespace muster {
 
 // Returns the slots whose tasks are awaited by others, in order: they have not come where the
-// others meet, evaluate or commit a program's checkpoint, or are further behind than the job's
-// staleness allows. A slot without a worker, or in a job whose servers are missing, is not awaited:
-// something else keeps the others. Takes a few looks at each slot, however many there are.
+// others meet, evaluate, ask what is decided or commit a program's checkpoint, or are further
+// behind than the job's staleness allows. A slot without a worker, or in a job whose servers are
+// missing, is not awaited: something else keeps the others. Takes a few looks at each slot, however
+// many there are.
 std::vector<uint32_t> AwaitedSlots(const Job& job);
 
 // Returns the awaited slots that a StallWatch has seen awaited for at least `time`.

@@ -137,6 +137,22 @@ TEST_F(StallWatchTest, AnEvaluationWaitsForAShareOnlySoLong) {
   EXPECT_EQ(share.status().code(), absl::StatusCode::kCancelled) << share.status();
 }
 
+TEST_F(StallWatchTest, ADecisionWaitsForATaskOnlySoLong) {
+  AddWorkers(2);
+  v1::JobSpec spec = Job(2);
+  spec.mutable_evaluation()->set_every_steps(4);
+  spec.mutable_schedule()->mutable_plateau();
+  const std::string job = Running(spec);
+  cluster_.EvaluateAll(job, 4);
+  auto asked = cluster_.Adjust(Order(job, 0), 4);
+  cluster_.Pass(kStall - kMoment);
+  EXPECT_EQ(Incarnation(job, 1), 1);
+  EXPECT_FALSE(asked.came());
+  cluster_.Pass(2 * kMoment);
+  EXPECT_EQ(Incarnation(job, 1), 2);
+  EXPECT_EQ(asked.status().code(), absl::StatusCode::kCancelled) << asked.status();
+}
+
 TEST_F(StallWatchTest, WhoStallsAgainAndAgainEndsTheJob) {
   AddWorkers(2);
   const std::string job = Running(Job(2));
