@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -93,6 +94,20 @@ std::string Goodput(const v1::JobStatus& job) {
   return text;
 }
 
+// Most decisions that are shown, the last ones.
+constexpr int kMostDecisions = 5;
+
+// Describes what was decided while the job ran.
+std::string Decision(const v1::Adjustment& decided) {
+  std::string text =
+      absl::StrCat("from step ", decided.clock(), " on ", decided.rate_factor(), " times the rate");
+  if (decided.batch_size() > 0) absl::StrAppend(&text, ", batches of ", decided.batch_size());
+  if (decided.skipped_examples() > 0) {
+    absl::StrAppend(&text, ", past ", decided.skipped_examples(), " examples");
+  }
+  return absl::StrCat(text, ": ", decided.reason());
+}
+
 void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
   const v1::JobProgress& progress = job.progress();
   PrintField("job", absl::StrCat(job.job_id(), "  ", job.spec().name()));
@@ -138,7 +153,13 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
     PrintField("best", absl::StrCat("clock ", job.best().clock(), ", ", MetricText(job.best()),
                                     ": ", job.job_id(), "@best"));
   }
-  const char* name = "experts";
+  const char* name = "decided";
+  for (int i = std::max(0, job.adjustments_size() - kMostDecisions); i < job.adjustments_size();
+       ++i) {
+    PrintField(name, Decision(job.adjustments(i)));
+    name = "";
+  }
+  name = "experts";
   for (const std::string& line : StarvingExperts(job)) {
     PrintField(name, line);
     name = "";
