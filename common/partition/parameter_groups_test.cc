@@ -15,7 +15,9 @@ using ::testing::HasSubstr;
 std::vector<TensorSpec> Model() {
   std::vector<TensorSpec> tensors;
   const auto add = [&](const char* name, bool decays) -> TensorSpec& {
-    tensors.push_back({.name = name, .shape = {2, 2}, .weight_decay = decays});
+    const std::vector<int64_t> shape =
+        decays ? std::vector<int64_t>{2, 2} : std::vector<int64_t>{4};
+    tensors.push_back({.name = name, .shape = shape, .weight_decay = decays});
     return tensors.back();
   };
   add("embedding.weight", true);
@@ -58,6 +60,20 @@ TEST(ParameterGroupsTest, AdaptersAloneAreTrained) {
   for (const TensorSpec& tensor : tensors) {
     EXPECT_EQ(tensor.frozen, tensor.name != "block0.query.adapter.down") << tensor.name;
     EXPECT_EQ(tensor.sign_rate, 0);
+  }
+}
+
+TEST(ParameterGroupsTest, MuonMovesWholeMatricesThatAreTrained) {
+  v1::JobSpec spec;
+  AddGroup("*adapter*", spec).set_frozen(true);
+  for (const bool muon : {false, true}) {
+    spec.mutable_optimizer()->set_name(muon ? "muon" : "adamw");
+    std::vector<TensorSpec> tensors = Model();
+    ASSERT_TRUE(SetParameterGroups(spec, absl::MakeSpan(tensors)).ok());
+    for (const TensorSpec& tensor : tensors) {
+      const bool moves_as_matrix = muon && tensor.name == "block0.qkv.weight";
+      EXPECT_EQ(tensor.matrix_rows.empty(), !moves_as_matrix) << tensor.name;
+    }
   }
 }
 

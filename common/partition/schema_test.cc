@@ -127,6 +127,17 @@ TEST(SchemaTest, TablesComeThroughBothWays) {
   EXPECT_EQ(ValidateSchema(again), absl::OkStatus());
 }
 
+TEST(SchemaTest, MatricesComeThroughBothWays) {
+  v1::TablesSchema schema = GoodSchema();
+  for (const int64_t rows : {1, 3}) schema.mutable_tensors(0)->add_matrix_rows(rows);
+  EXPECT_EQ(ValidateSchema(schema), absl::OkStatus());
+  const Tables tables = TablesFromSchema(schema);
+  EXPECT_THAT(tables.tensors[0].matrix_rows, ElementsAre(1, 3));
+  SetTables(tables.tensors, tables.sparse, schema);
+  EXPECT_THAT(schema.tensors(0).matrix_rows(), ElementsAre(1, 3));
+  EXPECT_EQ(schema.tensors(1).matrix_rows_size(), 0);
+}
+
 TEST(SchemaTest, PlacementsComeThroughBothWays) {
   Tables tables = TablesFromSchema(GoodSchema());
   v1::TablesSchema schema = GoodSchema();
@@ -267,6 +278,17 @@ INSTANTIATE_TEST_SUITE_P(
                     s.mutable_tensors(1)->set_sign_rate(1);
                   },
                   {"tensors[1] (b) is frozen", "leave one out"}},
+        BadSchema{"MatricesLeaveRowsOut",
+                  [](auto& s) { s.mutable_tensors(0)->add_matrix_rows(3); },
+                  {"tensors[0] (w).matrix_rows leave out 1 of 4 rows"}},
+        BadSchema{"MatricesHaveMoreRows",
+                  [](auto& s) {
+                    for (const int64_t rows : {2, 3}) s.mutable_tensors(0)->add_matrix_rows(rows);
+                  },
+                  {"tensors[0] (w).matrix_rows has 3 of the 2 rows that are left"}},
+        BadSchema{"MatricesOfAVector",
+                  [](auto& s) { s.mutable_tensors(1)->add_matrix_rows(1); },
+                  {"tensors[1] (b) has matrix_rows", "two dimensions"}},
         BadSchema{"NoName",
                   [](auto& s) { s.mutable_tensors(1)->clear_name(); },
                   {"tensors[1].name is empty"}},

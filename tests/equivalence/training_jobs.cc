@@ -109,10 +109,13 @@ v1::JobSpec TinyJob(const std::string& model, const std::string& optimizer,
   if (model == "transformer") {
     // Some of its gradients start near zero, where rounding gives them their sign: what they are
     // divided by must be larger than that.
-    if (optimizer == "rmsprop" || optimizer == "adam" || optimizer == "adamw") {
+    if (optimizer == "rmsprop" || optimizer == "adam" || optimizer == "adamw" ||
+        optimizer == "muon") {
       spec.mutable_optimizer()->set_epsilon(1e-2f);
       // At ten times that RMSprop, whose steps do not shrink with the gradients, leaps about.
       if (optimizer == "rmsprop") spec.mutable_optimizer()->set_learning_rate(0.002f);
+      // Muon makes small directions of a gradient as large as others, with their rounding errors.
+      if (optimizer == "muon") spec.mutable_optimizer()->set_learning_rate(0.002f);
     } else if (optimizer == "adagrad" || optimizer == "row_wise_adagrad") {
       spec.mutable_optimizer()->set_initial_accumulator(0.01f);
     }

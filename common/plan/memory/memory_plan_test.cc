@@ -34,6 +34,26 @@ std::map<std::string, uint64_t> ServersOf(const v1::JobSpec& spec) {
   return ByName(PlanOf(spec).servers);
 }
 
+TEST(MemoryPlanTest, MuonOrthogonalisesOneMatrixAtATime) {
+  v1::JobSpec spec = Gpt();
+  std::map<std::string, uint64_t> parts = WorkerOf(spec);
+  spec.mutable_optimizer()->set_name("muon");
+  std::map<std::string, uint64_t> with_muon = WorkerOf(spec);
+  // The largest, beside two squares of its smaller extent.
+  EXPECT_EQ(with_muon["one matrix to orthogonalise"], 4 * (4 * 384 * 384 + 2 * 384 * 384));
+  with_muon.erase("one matrix to orthogonalise");
+  EXPECT_EQ(with_muon, parts) << "state is as large";
+  // Two shards have half of a block each, and may own one matrix more.
+  spec.set_workers(2);
+  spec.mutable_parallelism()->mutable_zero()->set_stage(1);
+  EXPECT_EQ(WorkerOf(spec)["matrices of a unit brought together"],
+            3 * 4 * (6 * 384 * 384 + 4 * 384 * 384));
+  spec.clear_parallelism();
+  spec.mutable_update()->set_dense(v1::UpdateSpec::PARAMETER_SERVER);
+  spec.mutable_update()->set_partitions(3);
+  EXPECT_EQ(ServersOf(spec)["matrices to orthogonalise"], 3 * 4 * 6 * 384 * 384);
+}
+
 TEST(MemoryPlanTest, CountsDenseParametersAndOptimizerState) {
   v1::JobSpec spec = SmallMlp();
   // Weights, sums, and what each worker sends.

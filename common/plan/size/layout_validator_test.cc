@@ -45,6 +45,16 @@ TEST(LayoutValidatorTest, BoundsParameters) {
   EXPECT_THAT(Refused(1u << 31, "update { block_bytes: 33554432 }"), HasSubstr("at most 2^40"));
 }
 
+TEST(LayoutValidatorTest, BoundsMatricesOnServers) {
+  // Of 8,192 rows of 1,023 columns, 33.5 million bytes.
+  EXPECT_EQ(Refused(8192, "optimizer { name: 'muon' }"), "");
+  EXPECT_THAT(Refused(8300, "optimizer { name: 'muon' }"),
+              AllOf(HasSubstr("tensor hidden0.weight has a matrix of 8300 rows"),
+                    HasSubstr("take update.dense ALL_REDUCE, or adamw")));
+  EXPECT_EQ(Refused(8300, "optimizer { name: 'muon' } update { dense: ALL_REDUCE }"), "");
+  EXPECT_EQ(Refused(8300, "optimizer { name: 'adamw' }"), "");
+}
+
 TEST(LayoutValidatorTest, BoundsWhatServersHoldOfTheRanks) {
   EXPECT_EQ(Refused(1024, "parallelism { tensor: 1024 }"), "");
   EXPECT_THAT(Refused(2048, "parallelism { tensor: 2048 }"),
