@@ -318,7 +318,10 @@ TEST_F(PeakMemoryTest, OfContextRanksOnServers) {
 }
 
 TEST_F(PeakMemoryTest, OfTwoReplicas) {
-  ExpectAsPlanned(EvenTransformer(absl::StrCat("workers: 2", kAllReduce)), kFirst);
+  // Each copies half of the values for a checkpoint's files.
+  for (const std::string checkpoint : {"", "checkpoint { every_steps: 1 }"}) {
+    ExpectAsPlanned(EvenTransformer(absl::StrCat("workers: 2 ", checkpoint, kAllReduce)), kFirst);
+  }
 }
 
 // Each has half of the layers, and with `sequence` half of what is between them.

@@ -52,12 +52,19 @@ TEST_P(PipelineInPlaceTest, StagesGoOnInPlaceWhereverATaskDies) {
   DyingJob job;
   ASSERT_NO_FATAL_FAILURE(job.Start(spec));
   // The points are of the first stage, and of the last one.
-  const Point points[] = {
-      {0, "before outputs to a stage"},      {1, "before gradients from a stage"},
-      {0, "after gradients of both stages"}, {1, "after examples and overflows"},
-      {0, "before files of cuts"},           {3, "before outputs from a stage"},
-      {2, "before gradients to a stage"},    {3, "before gradients of both stages"},
-      {2, "before examples and overflows"},  {3, "before commit of the cut"}};
+  const Point points[] = {{0, "before outputs to a stage"},
+                          {1, "before gradients from a stage"},
+                          {0, "after gradients of both stages"},
+                          {1, "after examples and overflows"},
+                          {0, "before files of cuts"},
+                          {3, "before outputs from a stage"},
+                          {2, "before gradients to a stage"},
+                          {3, "before gradients of both stages"},
+                          {2, "before examples and overflows"},
+                          {3, "before copies of the cut"},
+                          {1, "after copies of the cut"},
+                          {2, "before lengths of cuts"},
+                          {0, "after files of cuts"}};
   for (size_t i = GetParam().first; i < std::size(points); i += GetParam().of) {
     ASSERT_NO_FATAL_FAILURE(job.DieAt(points[i].slot, points[i].call));
   }
@@ -90,7 +97,7 @@ TEST(TensorStagesTest, ALossTakesTheJobBackToItsCheckpointWhereverATaskDies) {
        {Point{1, "before tensor rows"}, Point{0, "before outputs to a stage"},
         Point{2, "before gradients to a stage"}, Point{3, "after sums of tensor rows"},
         Point{1, "before gradients of both stages"}, Point{3, "after examples and overflows"},
-        Point{2, "before files of cuts"}}) {
+        Point{2, "before files of cuts"}, Point{3, "after copies of the cut"}}) {
     ASSERT_NO_FATAL_FAILURE(job.DieAt(point.slot, point.call, DyingJob::Loss::kOfSteps));
   }
   job.ExpectTheSameBits();

@@ -120,7 +120,7 @@ TEST_P(TaskStoppedAtTest, ItsDaemonEndsItAndNothingIsLost) {
 INSTANTIATE_TEST_SUITE_P(
     Points, TaskStoppedAtTest,
     ::testing::Values(
-        StoppedAt{"CutByAllReduce", v1::UpdateSpec::ALL_REDUCE, 1, "before commit of the cut"},
+        StoppedAt{"CutByAllReduce", v1::UpdateSpec::ALL_REDUCE, 1, "before copies of the cut"},
         StoppedAt{"StepOnServers", v1::UpdateSpec::PARAMETER_SERVER, 1, "before push"},
         // The first slot has the servers write.
         StoppedAt{"CutOnServers", v1::UpdateSpec::PARAMETER_SERVER, 0, "before write of the cut"}),

@@ -218,7 +218,8 @@ class ZeroInPlaceTest : public ::testing::TestWithParam<Deaths> {
 const char* const kPoints[] = {"before gradients of unit 2",    "before gradients of unit 0",
                                "before examples and overflows", "after examples and overflows",
                                "after norms of cells",          "before weights of unit 0",
-                               "before weights of unit 2"};
+                               "before weights of unit 2",      "before copies of the cut",
+                               "before lengths of cuts",        "after files of cuts"};
 
 TEST_P(ZeroInPlaceTest, CopiesTakeTheJobOnWhereverATaskDies) {
   ASSERT_NO_FATAL_FAILURE(Start(/*workers=*/3, /*copies=*/true));

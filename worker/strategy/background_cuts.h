@@ -24,11 +24,13 @@ class BackgroundCuts {
  public:
   virtual ~BackgroundCuts() = default;
 
-  // Returns once all slots have closed the clock and every partition holds a view of that moment.
+  // Returns once all slots have closed the clock and whoever writes files (every partition, every
+  // rank) holds a view or a copy of that moment.
   virtual absl::Status Take(uint64_t clock) = 0;
 
-  // Has the views written: rows that changed since the cut at `base` alone where that is possible,
-  // else all. Does not block. REQUIRES: no other cut is being written.
+  // Has the views written, unless that began with Take: rows that changed since the cut at `base`
+  // alone where that is possible, else all. Does not block. REQUIRES: no other cut is being
+  // written.
   virtual void Write(uint64_t clock, absl::optional<uint64_t> base) = 0;
 
   // Whether AwaitFiles would not block, as far as hooks have taken answers in. REQUIRES: Write.

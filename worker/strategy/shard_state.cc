@@ -526,8 +526,7 @@ absl::Status ShardState::Restore(const CheckpointReader& checkpoint, RestoreExte
   return absl::OkStatus();
 }
 
-absl::StatusOr<PartitionFileInfo> ShardState::Save(const ShardFile& file,
-                                                   CheckpointStorage& storage) const {
+PartitionContent ShardState::Content(const ShardFile& file) const {
   PartitionContent content;
   content.job_id = file.job_id;
   content.generation = file.generation;
@@ -538,8 +537,8 @@ absl::StatusOr<PartitionFileInfo> ShardState::Save(const ShardFile& file,
   content.tensors = tables_.tensors;
   content.loss_scales = file.loss_scales;
   if (offloaded_state_ != nullptr) {
-    content.written = [&](size_t block) {
-      const size_t i = file.blocks[block];
+    content.written = [this, blocks = file.blocks](size_t block) {
+      const size_t i = blocks[block];
       offloaded_state_->Leave(FloatsOf({i, i + 1}));
     };
   }
@@ -560,7 +559,12 @@ absl::StatusOr<PartitionFileInfo> ShardState::Save(const ShardFile& file,
         [&](uint64_t key) { return has_rows[SparsePartition(key, layout_.partitions())]; });
     content.sparse.push_back(std::move(rows));
   }
-  return WritePartition(storage, file.checkpoint_root, content);
+  return content;
+}
+
+absl::StatusOr<PartitionFileInfo> ShardState::Save(const ShardFile& file,
+                                                   CheckpointStorage& storage) const {
+  return WritePartition(storage, file.checkpoint_root, Content(file));
 }
 
 ShardState::State ShardState::state() {

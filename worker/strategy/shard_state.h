@@ -189,6 +189,8 @@ class ShardState {
   // the checkpoint is damaged.
   absl::Status Restore(const CheckpointReader& checkpoint, RestoreExtent extent, uint64_t clock);
 
+  // Returns what a file holds, for WritePartition. Valid until the state changes.
+  PartitionContent Content(const ShardFile& file) const;
   // Writes a file in the common form. Blocks on the storage.
   absl::StatusOr<PartitionFileInfo> Save(const ShardFile& file, CheckpointStorage& storage) const;
 

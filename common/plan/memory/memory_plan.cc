@@ -134,6 +134,7 @@ class Planner {
         AddWorker("copy of another worker's rows", memory.Copy());
       }
     }
+    if (TakesCuts()) AddCut();
     AddStageMessages();
     AddWorker("data", data_.bytes + examples_ * ExampleBytes() * Batches());
     if (on_device_) AddWorker("CUDA's own", kCudaProgramBytes);
@@ -173,6 +174,32 @@ class Planner {
     plan_.worker.push_back({.name = "optimizer state, mapped from its file",
                             .bytes = std::min<uint64_t>(plan_.disk_bytes, kOffloadWindowBytes),
                             .mapped = true});
+  }
+
+  // Returns whether ranks write files while they train. The last checkpoint needs no copy.
+  bool TakesCuts() const {
+    if (!trains_ || !all_reduce_) return false;
+    const bool keeps_best = !spec_.checkpoint().has_keep_best() || spec_.checkpoint().keep_best();
+    return spec_.checkpoint().every_steps() > 0 ||
+           (spec_.evaluation().every_steps() > 0 && keeps_best);
+  }
+
+  // Adds the copy of what a rank's files hold (worker/strategy/content_copy.h): its share of what
+  // replicas have in common.
+  void AddCut() {
+    const uint64_t copies = SizeAlong(kExpertCopyAxes, spec_);
+    const uint64_t held = stage_ == 0 ? P_ : held_elements_;
+    const uint64_t stepped = stage_ == 0 ? trained_ : slice_elements_;
+    const uint64_t floats = (held + stepped * dense_state_floats_) / copies;
+    if (OffloadsOptimizerState(spec_)) {
+      plan_.disk_bytes += OffloadedBytes(floats);
+    } else {
+      cut_bytes_ += sizeof(float) * floats;
+    }
+    if (has_rows_ && !rows_on_servers_) {
+      cut_bytes_ += RowsMemory(spec_, data_, model_, examples_, evaluated_).KeptByWorker() / copies;
+    }
+    AddWorker("copy of a checkpoint's values", cut_bytes_);
   }
 
   void AddParameters() {
@@ -285,7 +312,7 @@ class Planner {
     const uint64_t moved = std::max(std::min<uint64_t>(kReshardingCallBytes, slice + state),
                                     std::min<uint64_t>(2 * kReshardingCallBytes, 2 * rows));
     const uint64_t bytes = program + data_.bytes + 2 * in_memory +
-                           (copies ? slice + sums + state : 0) + 2 * rows + moved;
+                           (copies ? slice + sums + state : 0) + 2 * rows + moved + cut_bytes_;
     const uint64_t in_steps = plan_.worker_own_bytes();
     AddWorker("new slice while the workers change", bytes > in_steps ? bytes - in_steps : 0);
   }
@@ -598,6 +625,8 @@ class Planner {
   // Under a ZeRO stage, the elements of a rank's slice, and those of them that are trained.
   uint64_t held_elements_ = 0;
   uint64_t slice_elements_ = 0;
+  // The copy of what a rank's files of a checkpoint hold.
+  uint64_t cut_bytes_ = 0;
 };
 
 }  // namespace

@@ -148,6 +148,31 @@ TEST(ZeroPlanTest, ACopyOfASliceIsPlannedApart) {
   }
 }
 
+// Each rank has the values of its own files once more: weights and two of state, of its slice, or
+// of its part of what all ranks have.
+TEST(ZeroPlanTest, ValuesOfACheckpointAreCopiedWhileItIsWritten) {
+  for (const uint32_t stage : {0, 2}) {
+    for (const bool offloads : {false, true}) {
+      if (stage == 0 && offloads) continue;
+      v1::JobSpec spec = Gpt(ZeroStageIs(stage, 4, offloads ? "offload: OPTIMIZER_STATE" : ""));
+      EXPECT_EQ(WorkerOf(spec).count("copy of a checkpoint's values"), 0);
+      const uint64_t on_disk = PlanOf(spec).disk_bytes;
+      spec.mutable_checkpoint()->set_every_steps(10);
+      const uint64_t copy =
+          WorkerOf(spec).at("copy of a checkpoint's values") + PlanOf(spec).disk_bytes - on_disk;
+      EXPECT_NEAR(copy, 12 * kGpt / 4, 0.01 * kGpt);
+      EXPECT_EQ(PlanOf(spec).disk_bytes > on_disk, offloads);
+      // An evaluation may be better than all before.
+      spec.mutable_checkpoint()->set_every_steps(0);
+      EXPECT_EQ(WorkerOf(spec).count("copy of a checkpoint's values"), 0);
+      spec.mutable_evaluation()->set_every_steps(10);
+      EXPECT_EQ(WorkerOf(spec).count("copy of a checkpoint's values"), 1);
+      spec.mutable_checkpoint()->set_keep_best(false);
+      EXPECT_EQ(WorkerOf(spec).count("copy of a checkpoint's values"), 0);
+    }
+  }
+}
+
 TEST(ZeroPlanTest, AJobWhoseShardGroupIsOneRankIsPlannedAsStage0) {
   const MemoryPlan whole = PlanOf(Gpt("workers: 1 micro_batches: 2"));
   EXPECT_EQ(PlanOf(Gpt(ZeroStageIs(3, 1))).worker_bytes(), whole.worker_bytes());

@@ -70,7 +70,17 @@ absl::StatusOr<std::unique_ptr<ShardedStrategy>> ShardedStrategy::Create(
   std::unique_ptr<ShardedStrategy> strategy(
       new ShardedStrategy(order, held_here, options, dependencies, std::move(kept)));
   MUSTER_RETURN_IF_ERROR(strategy->MakePlace(order, held_here, dependencies));
-  if (!hybrid) return strategy;
+  GroupCuts::Parts cutting = {.kept = *strategy->kept_,
+                              .place = *strategy->place_,
+                              .uncounted =
+                                  [self = strategy.get()](absl::FunctionRef<absl::Status()> calls) {
+                                    return self->RunUncounted(calls);
+                                  },
+                              .log = dependencies.log};
+  if (!hybrid) {
+    strategy->cuts_ = std::make_unique<GroupCuts>(cutting);
+    return strategy;
+  }
 
   v1::TablesSchema on_servers = schema;
   on_servers.clear_tensors();
@@ -93,6 +103,8 @@ absl::StatusOr<std::unique_ptr<ShardedStrategy>> ShardedStrategy::Create(
   MUSTER_ASSIGN_OR_RETURN(strategy->servers_,
                           ParameterServerStrategy::Create(order, on_servers, std::move(servers),
                                                           std::move(dependencies.routing)));
+  cutting.servers = strategy->servers_->background_cuts();
+  strategy->cuts_ = std::make_unique<GroupCuts>(cutting);
   return strategy;
 }
 
@@ -181,6 +193,7 @@ void ShardedStrategy::Leave() {
 }
 
 void ShardedStrategy::EndGroup() {
+  if (cuts_ != nullptr) cuts_->Leave();
   agreement_.reset();
   matrices_.reset();
   place_->Stop();
@@ -231,6 +244,7 @@ absl::Status ShardedStrategy::Join(std::unique_ptr<Communicator> communicator,
   MUSTER_ASSIGN_OR_RETURN(
       matrices_, MatrixExchange::Create(*groups_, own(), options_.timeout, MeasuredWait()));
   agreement_ = std::make_unique<StepAgreement>(groups_->world(), AgreementOptions());
+  cuts_->Join(groups_->world());
   MUSTER_RETURN_IF_ERROR(place_->Fill(sums_));
   counted_ = groups_->traffic(kGradientAxes);
   exchange_->GatherAll();
@@ -301,7 +315,7 @@ absl::Status ShardedStrategy::BeginStep(uint64_t clock) {
         "a step begins at clock ", clock, ", but the parameters are at ", own().clock()));
   }
   rows_->BeginStep();
-  agreement_->BeginStep();
+  agreement_->BeginStep(cuts_->rank_has_written());
   tensor_counted_ = LayerTraffic();
   stage_counted_ = groups_->traffic(Axis::kPipeline);
   agreement_counted_ = agreement_->traffic();
@@ -337,8 +351,12 @@ void ShardedStrategy::CountTraffic(uint64_t& sent, uint64_t& received) {
   Add(Since(std::exchange(counted_, now), now), sent, received);
 }
 
-void ShardedStrategy::LeaveOut(const CollectiveTraffic& before) {
+absl::Status ShardedStrategy::RunUncounted(absl::FunctionRef<absl::Status()> calls) {
+  MUSTER_RETURN_IF_ERROR(exchange_->AwaitAll());
+  const CollectiveTraffic before = groups_->traffic(kGradientAxes);
+  MUSTER_RETURN_IF_ERROR(calls());
   Add(Since(before, groups_->traffic(kGradientAxes)), counted_.sent, counted_.received);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<StepTotal> ShardedStrategy::CollectSums() {
@@ -407,6 +425,8 @@ absl::StatusOr<double> ShardedStrategy::CloseServers(const GradientSums& sums) {
 
 absl::Status ShardedStrategy::EndStep() {
   MUSTER_ASSIGN_OR_RETURN(const StepTotal total, CollectSums());
+  // No rank has made the step yet, so that none is ahead by more than this one if a call fails.
+  if (total.all_have_written) MUSTER_RETURN_IF_ERROR(cuts_->Settle());
   StepOutcome outcome = {.clock = own().clock(),
                          .examples = total.examples,
                          .overflowed = total.overflowed,
@@ -475,28 +495,30 @@ absl::StatusOr<CutFiles> ShardedStrategy::Cut(uint64_t clock) {
     return absl::FailedPreconditionError(absl::StrCat(
         "a cut at clock ", clock, " was asked for, but the parameters are at ", own().clock()));
   }
-  // Calls under way belong to the next step; calls that follow belong to no step.
-  MUSTER_RETURN_IF_ERROR(exchange_->AwaitAll());
-  MUSTER_RETURN_IF_ERROR(place_->TakeBack());
-  const CollectiveTraffic before = groups_->traffic(kGradientAxes);
-  CutFiles servers;
-  if (servers_ != nullptr) {
-    MUSTER_ASSIGN_OR_RETURN(servers, servers_->Cut(clock));
-  }
-  const uint32_t first_number = servers_ == nullptr ? 0 : own().layout().partitions();
-  absl::StatusOr<CutFiles> cut = kept_->Cut(groups_->world(), first_number, servers.failure);
-  place_->HandOver();
-  MUSTER_ASSIGN_OR_RETURN(CutFiles files, std::move(cut));
-  LeaveOut(before);
+  MUSTER_RETURN_IF_ERROR(cuts_->Settle());
+  CutFiles servers, files;
+  MUSTER_RETURN_IF_ERROR(RunUncounted([&]() -> absl::Status {
+    MUSTER_RETURN_IF_ERROR(place_->TakeBack());
+    if (servers_ != nullptr) {
+      MUSTER_ASSIGN_OR_RETURN(servers, servers_->Cut(clock));
+    }
+    const uint32_t first_number = servers_ == nullptr ? 0 : own().layout().partitions();
+    absl::StatusOr<CutFiles> cut = kept_->Cut(groups_->world(), first_number, servers.failure);
+    place_->HandOver();
+    MUSTER_ASSIGN_OR_RETURN(files, std::move(cut));
+    return absl::OkStatus();
+  }));
   files.by_partition.insert(files.by_partition.begin(), servers.by_partition.begin(),
                             servers.by_partition.end());
   return files;
 }
 
 absl::StatusOr<CutEnd> ShardedStrategy::EndCut(CutEnd mine) {
-  const CollectiveTraffic before = groups_->traffic(kGradientAxes);
-  MUSTER_ASSIGN_OR_RETURN(const CutEnd end, kept_->EndCut(groups_->world(), mine));
-  LeaveOut(before);
+  CutEnd end = mine;
+  MUSTER_RETURN_IF_ERROR(RunUncounted([&]() -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(end, kept_->EndCut(groups_->world(), mine));
+    return absl::OkStatus();
+  }));
   return end;
 }
 

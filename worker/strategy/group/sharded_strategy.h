@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -22,6 +23,7 @@
 #include "worker/strategy/group/exchange/rank_groups.h"
 #include "worker/strategy/group/exchange/row_exchange.h"
 #include "worker/strategy/group/exchange/step_agreement.h"
+#include "worker/strategy/group/group_cuts.h"
 #include "worker/strategy/group/recovery/kept_shard.h"
 #include "worker/strategy/group/recovery/shard_recovery.h"
 #include "worker/strategy/group/recovery/step_outcome.h"
@@ -205,8 +207,10 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   // with clipping by global norm, its norm. Scaled gradients are summed as they are; the sums of
   // all shards decide whether the step is left out.
   absl::Status EndStep() override;
-  // Returns all files on all ranks (KeptShard::Cut). In a hybrid job the servers' files come first,
-  // then the workers', which hold the dense tensors.
+  // Each rank writes its files from a copy while it trains (group_cuts.h).
+  BackgroundCuts* background_cuts() override { return cuts_.get(); }
+  // Returns all files on all ranks (KeptShard::Cut), once the cut under way has ended. In a hybrid
+  // job the servers' files come first, then the workers', which hold the dense tensors.
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override;
   // Ends the cut; a barrier of all ranks.
   absl::StatusOr<CutEnd> EndCut(CutEnd mine) override;
@@ -255,8 +259,9 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   void CountAgreement();
   // Counts the traffic since the last count.
   void CountTraffic(uint64_t& sent, uint64_t& received);
-  // Leaves the traffic since `before` out of the next count.
-  void LeaveOut(const CollectiveTraffic& before);
+  // Makes calls that belong to no step, and leaves their traffic out of the next count. Calls
+  // under way belong to the next step, and are waited for.
+  absl::Status RunUncounted(absl::FunctionRef<absl::Status()> calls);
 
   const ShardedOptions options_;
   const Clock& clock_;
@@ -269,6 +274,8 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   uint64_t fingerprint_ = 0;
   // The strategy of a hybrid job's sparse tables; null otherwise.
   std::unique_ptr<ParameterServerStrategy> servers_;
+  // Const after Create.
+  std::unique_ptr<GroupCuts> cuts_;
   const bool clips_by_norm_;
   // Of the step under way.
   double rate_factor_ = 1;

@@ -8,6 +8,13 @@
 #include "worker/strategy/group/exchange/array_calls.h"
 
 namespace muster {
+namespace {
+
+// What a rank adds to the sum of examples if it has written its files.
+constexpr double kHasWritten = 1.0 / (1 << 16);
+
+}  // namespace
+
 StepAgreement::StepAgreement(Communicator& world, Options options)
     : world_(world), options_(std::move(options)) {}
 
@@ -20,7 +27,7 @@ StepAgreement::~StepAgreement() {
 void StepAgreement::BeforeBackward(uint64_t examples, SeriesPosition position) {
   examples_ += examples;
   if (options_.extent == Extent::kAll || position != SeriesPosition::kLast) return;
-  summed_examples_ = static_cast<double>(examples_);
+  summed_examples_ = static_cast<double>(examples_) + (has_written_ ? kHasWritten : 0);
   if (world_.size() == 1) return;
   before_sum_ = world_.traffic();
   examples_sum_ = world_.Start(
@@ -40,6 +47,8 @@ absl::StatusOr<StepTotal> StepAgreement::Run(int overflowed, absl::Span<const do
     Add(Since(before_sum_, world_.traffic()), traffic_.sent, traffic_.received);
   }
   total.examples = static_cast<uint64_t>(summed_examples_);
+  const double writers = (summed_examples_ - static_cast<double>(total.examples)) / kHasWritten;
+  total.all_have_written = writers == world_.size();
   return total;
 }
 
@@ -47,14 +56,16 @@ absl::Status StepAgreement::GatherAll(int overflowed, absl::Span<const double> c
                                       StepTotal& total) {
   const size_t ranks = world_.size();
   const int64_t head[] = {options_.counts_examples ? static_cast<int64_t>(examples_) : 0,
-                          overflowed};
+                          overflowed * 2 + (has_written_ ? 1 : 0)};
   heads_.resize(ranks * std::size(head));
   MUSTER_RETURN_IF_ERROR(world_.Run(AllGather(absl::MakeConstSpan(head), heads_.data(),
                                               options_.timeout, "examples and overflows")));
+  total.all_have_written = true;
   for (size_t rank = 0; rank < ranks; ++rank) {
     const int64_t* const other = &heads_[rank * std::size(head)];
     total.examples += other[0];
-    const int first = static_cast<int>(other[1]);
+    total.all_have_written &= (other[1] & 1) == 1;
+    const int first = static_cast<int>(other[1] >> 1);
     if (first < 0) continue;
     if (total.overflowed < 0 || first < total.overflowed) total.overflowed = first;
   }

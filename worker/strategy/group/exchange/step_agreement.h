@@ -22,15 +22,19 @@ struct StepTotal {
   int overflowed = -1;
   // Squared norms of cells, in order of rank.
   absl::Span<const double> cells;
+  // All ranks have written their files of the cut under way.
+  bool all_have_written = false;
 };
 
 // Brings together what the ranks of a job know of a step: the exchange after which each of them
 // makes the step. As every rank comes to it with complete sums only, none steps before the sums of
 // all are complete, whatever groups they were made in. Calls: all-gather of two i64, the examples
-// and the overflow; then, where norms are asked for, all-gather of the cells' norms, 8 bytes each.
+// and the overflow with one bit for files; then, where norms are asked for, all-gather of the
+// cells' norms, 8 bytes each.
 //
 // Where one group's sums tell every rank all else, the number of examples suffices. It is known
-// before the last backward, and travels beside it: an all-reduce of one f64.
+// before the last backward, and travels beside it: an all-reduce of one f64, whose fraction counts
+// the ranks that have written their files (fewer than 2^16, beside fewer than 2^37 examples).
 //
 //   for each step: BeginStep; for each micro-batch: BeforeBackward; Run, once sums are complete
 //
@@ -55,7 +59,11 @@ class StepAgreement {
   // Ends a sum of examples that is under way in Abort, for the whole group.
   ~StepAgreement();
 
-  void BeginStep() { examples_ = 0; }
+  // Begins a step. `has_written`: this rank has written its files of the cut under way.
+  void BeginStep(bool has_written) {
+    examples_ = 0;
+    has_written_ = has_written;
+  }
   // Counts a micro-batch's examples.
   void BeforeBackward(uint64_t examples, SeriesPosition position);
 
@@ -77,6 +85,7 @@ class StepAgreement {
   Communicator& world_;
   const Options options_;
   uint64_t examples_ = 0;
+  bool has_written_ = false;
   // The call that sums examples, its value, and the traffic before it. Null: none is under way.
   std::shared_ptr<Work> examples_sum_;
   double summed_examples_ = 0;

@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 // Makes one step with these examples.
 absl::StatusOr<StepTotal> Step(StepAgreement& agreement, uint64_t examples, int overflowed = -1,
                                absl::Span<const double> cells = {}) {
-  agreement.BeginStep();
+  agreement.BeginStep(/*has_written=*/false);
   agreement.BeforeBackward(examples - 1, SeriesPosition::kMoreFollow);
   agreement.BeforeBackward(1, SeriesPosition::kLast);
   return agreement.Run(overflowed, cells);

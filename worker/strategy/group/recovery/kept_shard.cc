@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "common/base/fingerprint.h"
 #include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
@@ -27,9 +26,6 @@ RestoreExtent RestoreExtentOf(const v1::TaskOrder& order) {
   if (!order.restore_weights_only()) return RestoreExtent::kAll;
   return order.spec().averaged_weights() ? RestoreExtent::kAverages : RestoreExtent::kWeights;
 }
-
-// The timeout of collective calls in which ranks may wait for another rank's storage.
-constexpr absl::Duration kStorageTimeout = absl::Minutes(10);
 
 }  // namespace
 
@@ -147,6 +143,12 @@ absl::StatusOr<std::unique_ptr<ShardState>> KeptShard::MakeState(const MeshPosit
   return ShardState::Create(*schema_, shard, offload_folder);
 }
 
+std::string KeptShard::offload_folder() const {
+  return OffloadsOptimizerState(order_->spec()) ? options_.offload_folder : "";
+}
+
+const std::string& KeptShard::checkpoint_root() const { return order_->checkpoint_root(); }
+
 void KeptShard::Take(std::unique_ptr<ShardState> state) {
   state_ = std::move(state);
   content_ = StateContent::kWhole;
@@ -244,10 +246,20 @@ std::vector<ShardFile> KeptShard::OwnFiles(const Communicator& communicator,
   return files;
 }
 
-absl::Status KeptShard::WriteOwnFiles(const Communicator& communicator, uint32_t first_number) {
+std::vector<PartitionContent> KeptShard::ContentsOfCut(const Communicator& communicator,
+                                                       uint32_t first_number) const {
+  std::vector<PartitionContent> contents;
   for (const ShardFile& file : OwnFiles(communicator, first_number)) {
-    MUSTER_ASSIGN_OR_RETURN(const PartitionFileInfo info, state_->Save(file, *options_.storage));
-    written_.push_back({file.number, info.path, info.bytes, info.checksum});
+    contents.push_back(state_->Content(file));
+  }
+  return contents;
+}
+
+absl::Status KeptShard::WriteOwnFiles(const Communicator& communicator, uint32_t first_number) {
+  for (const PartitionContent& content : ContentsOfCut(communicator, first_number)) {
+    MUSTER_ASSIGN_OR_RETURN(const PartitionFileInfo info,
+                            WritePartition(*options_.storage, order_->checkpoint_root(), content));
+    written_.push_back({content.partition, info.path, info.bytes, info.checksum});
   }
   return absl::OkStatus();
 }

@@ -11,11 +11,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "common/base/loss_scale.h"
 #include "common/checkpoint/storage.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/shard_layout.h"
+#include "common/tables/table_checkpoint.h"
 #include "worker/collectives/communicator.h"
 #include "worker/nn/loss_scaling.h"
 #include "worker/strategy/group/recovery/state_broadcast.h"
@@ -35,6 +37,9 @@ MeshPosition ShardOf(const v1::TaskOrder& order);
 // Returns a fingerprint of how a stage's calls divide what they gather and scatter, and of which
 // units stay gathered (KeptGatheredBytes).
 uint64_t ShardFingerprint(uint32_t stage, uint64_t kept_bytes, const ShardLayout& layout);
+
+// The timeout of collective calls in which ranks may wait for another rank's storage.
+inline constexpr absl::Duration kStorageTimeout = absl::Minutes(10);
 
 // A rank's shard, where it comes from (another rank, the order's checkpoint or initial values) and
 // where it goes (the files of a checkpoint, which the ranks share out). With one shard, every rank
@@ -110,15 +115,23 @@ class KeptShard {
   // Makes rank `source`'s loss scale that of all ranks; a collective call.
   absl::Status BroadcastLossScale(Communicator& communicator, int source);
 
-  // Writes a checkpoint's files. A collective call of all W ranks, all of which return all files.
-  // Files are numbered from `first_number`.
+  // Where checkpoints go, and the folder for optimizer state; empty: it is in memory.
+  CheckpointStorage& storage() const { return *options_.storage; }
+  const std::string& checkpoint_root() const;
+  std::string offload_folder() const;
+
+  // Returns what the files hold that this rank writes in a cut of all W ranks. Valid until the
+  // state changes. Files are numbered from `first_number`.
   //
   // Where all ranks hold the same, there is one file for each partition: rank r writes those of
   // partitions p with p mod W = r. Otherwise there is one file for each rank, in order of rank. It
   // has the rank's share of its shard's blocks, which replicas divide among them, except for blocks
   // that lower tensor ranks or another stage have, too; and the rows of partitions p with p mod W =
   // r.
-  //
+  std::vector<PartitionContent> ContentsOfCut(const Communicator& communicator,
+                                              uint32_t first_number) const;
+
+  // Writes a checkpoint's files. A collective call of all ranks, all of which return all files.
   // The cut fails on all ranks if one cannot write, or if `failure` says that it failed elsewhere.
   absl::StatusOr<CutFiles> Cut(Communicator& communicator, uint32_t first_number,
                                absl::string_view failure);
