@@ -76,6 +76,7 @@ absl::Status LocalStrategy::EndStep() {
   }
   const GradientSums sums = {examples_, slices_, rows_};
   MUSTER_ASSIGN_OR_RETURN(const NormClipping clipping, state_->Clipping(sums));
+  counters_.gradient_norm = clipping.norm;
   state_->Apply(sums, clipping.scale, rate_factor_);
   return absl::OkStatus();
 }

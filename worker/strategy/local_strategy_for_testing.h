@@ -51,7 +51,7 @@ class LocalStrategy final : public Strategy {
   // Nothing outlives this process, so a cut has no files.
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override { return CutFiles(); }
   const LossScaler* loss_scaler() const override { return loss_scaling_.scaler(); }
-  StrategyCounters counters() const override { return StrategyCounters(); }
+  StrategyCounters counters() const override { return counters_; }
 
   const ShardState& state() const { return *state_; }
 
@@ -60,6 +60,7 @@ class LocalStrategy final : public Strategy {
 
   const std::unique_ptr<ShardState> state_;
   LossScaling loss_scaling_;
+  StrategyCounters counters_;
   LowPrecisionCopies copies_;
   Arena sums_;
   // The gradients in sums_, by tensor and by part of the shard layout.

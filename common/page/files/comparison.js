@@ -67,6 +67,7 @@ export function comparisonCharts(runs, settings) {
 const NAMES = {
   "train/learning_rate": "learning rate",
   "train/gradient_norm": "gradient norm",
+  "train/noise_scale": "gradient noise scale",
   "train/expert_load_lowest": "load of the least used expert",
   "train/expert_load_highest": "load of the most used expert",
   "train/dropped_tokens": "share of choices that were dropped",

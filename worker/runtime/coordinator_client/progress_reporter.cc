@@ -16,8 +16,8 @@ namespace {
 constexpr int kLastAttempts = 3;
 // Names of ProgressReporter's series.
 constexpr const char* kSeriesNames[] = {
-    "train/loss",           "train/learning_rate", "train/gradient_norm", "train/loss_scale",
-    "train/auxiliary_loss", "train/z_loss",        "train/router_entropy"};
+    "train/loss",           "train/learning_rate", "train/gradient_norm",  "train/loss_scale",
+    "train/auxiliary_loss", "train/z_loss",        "train/router_entropy", "train/noise_scale"};
 
 std::vector<uint64_t> Sum(std::vector<uint64_t> earlier, const std::vector<uint64_t>& later) {
   earlier.resize(std::max(earlier.size(), later.size()));
@@ -162,6 +162,7 @@ void ProgressReporter::Add(const StepReport& step) {
   add(4, step.auxiliary_loss);
   add(5, step.z_loss);
   add(6, step.router_entropy);
+  add(7, step.noise_scale);
   clock_ = std::max(clock_, step.clock);
 }
 

@@ -59,6 +59,7 @@ struct StepReport {
   // has none.
   absl::optional<double> learning_rate;
   absl::optional<double> gradient_norm;
+  absl::optional<double> noise_scale;
   absl::optional<double> loss_scale;
   // Models with experts have means over the task's own tokens and blocks.
   absl::optional<double> auxiliary_loss;
@@ -140,7 +141,7 @@ class ProgressReporter {
   // large models' tasks would be most of what the coordinator reads.
   static constexpr size_t kLoadsOfReport = 2048;
   static constexpr size_t kMostPoints = 64;
-  static constexpr size_t kSeries = 7;
+  static constexpr size_t kSeries = 8;
   // The progress that is still to be reported.
   struct Pending {
     StepReport sums;

@@ -4,10 +4,12 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/kernels/moe/expert_arrays.h"
 #include "worker/data/batch.h"
 #include "worker/runtime/training/micro_batch_source.h"
+#include "worker/runtime/training/noise_scale.h"
 
 namespace muster {
 
@@ -17,6 +19,9 @@ struct StepSums {
   // Divisor of loss_sum for the mean: MicroBatch::loss_weight.
   uint64_t loss_weight = 0;
   uint64_t examples = 0;
+  // The mean gradient of the step's first micro-batch; of a step that is measured (NoiseScale) by
+  // an engine on processors that computes the whole model, which has no rows of sparse tables.
+  absl::optional<MeanGradient> first_micro_batch;
   // The loss scale that the step ran with; 1 unless the job computes in f16.
   float loss_scale = 1;
   // MicroBatch's, of the slot's own tokens and blocks.

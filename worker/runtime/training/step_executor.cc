@@ -9,6 +9,7 @@
 #include "common/mesh/job_mesh.h"
 #include "common/plan/passes/transformer_memory_plan.h"
 #include "common/step/stage_spec.h"
+#include "common/tables/squared_norm.h"
 #include "common/trace/trace_scope.h"
 #include "proto/job.pb.h"
 #include "worker/nn/diverged_error.h"
@@ -18,6 +19,12 @@ namespace {
 
 StageMessage MessageOf(const StepAction& action) {
   return {.gradient = action.of_gradient(), .unit = action.unit, .micro_batch = action.micro_batch};
+}
+
+// Returns whether the action is the last that adds to the gradients of its unit.
+bool CompletesGradients(ActionKind kind) {
+  return kind == ActionKind::kLastUnit || kind == ActionKind::kBackward ||
+         kind == ActionKind::kBackwardWeights;
 }
 
 bool AreFinite(absl::Span<const float> values) { return AllFinite(values.size(), values.data()); }
@@ -36,6 +43,9 @@ StepExecutor::StepExecutor(const v1::JobSpec& spec, const Model& model, Strategy
       links_(options.links),
       seed_(spec.seed()),
       divides_tokens_(DividesTokens(spec)),
+      has_all_gradients_(SizeAlong(kModelAxes, spec) == 1 && options.expert_group == nullptr &&
+                         !model.description().on_device &&
+                         model.description().sparse_tables.empty()),
       stage_(options.stage.value_or(ModelStage{.sizes = {model.description().units}})),
       traits_(TraitsOfJob(spec, !model.description().sparse_tables.empty(),
                           model.description().on_device)),
@@ -99,6 +109,10 @@ absl::Status StepExecutor::Train(uint64_t clock, MicroBatchSource& micro_batches
       // Stages without the last unit tell it, too.
       if (action.kind == ActionKind::kEndStep) sums.loss_scale = context.loss_scale;
       MUSTER_RETURN_IF_ERROR(Execute(action, context, micro_batch));
+      if (has_all_gradients_ && clock % NoiseScale::kEverySteps == 0 && action.micro_batch == 0 &&
+          CompletesGradients(action.kind)) {
+        Measure(action.unit, context.loss_scale, micro_batch, sums);
+      }
       const bool backward =
           action.kind == ActionKind::kBackward || action.kind == ActionKind::kBackwardInput;
       if (backward && !traits_.on_device) TakeRouters(micro_batch, sums);
@@ -236,6 +250,22 @@ absl::Status StepExecutor::CheckLoss(uint64_t clock, MicroBatch& micro_batch,
   sums.loss_sum += micro_batch.loss_sum;
   if (traits_.on_device) TakeRouters(micro_batch, sums);
   return absl::OkStatus();
+}
+
+void StepExecutor::Measure(int unit, float loss_scale, const MicroBatch& micro_batch,
+                           StepSums& sums) const {
+  if (micro_batch.loss_weight == 0) return;
+  if (!sums.first_micro_batch.has_value()) {
+    sums.first_micro_batch = MeanGradient{.examples = static_cast<uint64_t>(micro_batch.examples)};
+  }
+  const std::vector<TensorSpec>& tensors = model_.description().tensors;
+  const double divisor = static_cast<double>(loss_scale) * micro_batch.loss_weight;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    // What moves by signs has no gradient, and is not in the norm of the whole.
+    if (static_cast<int>(tensors[i].unit) != unit || tensors[i].sign_rate > 0) continue;
+    sums.first_micro_batch->squared_norm +=
+        SquaredNorm(strategy_.gradients()[i]) / (divisor * divisor);
+  }
 }
 
 absl::Status StepExecutor::CheckGradients(int unit, uint64_t clock) const {

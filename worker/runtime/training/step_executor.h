@@ -84,6 +84,8 @@ class StepExecutor final : public StepEngine {
   // Moves what backward of a unit has added.
   static void TakeRouters(MicroBatch& micro_batch, StepSums& sums);
   absl::Status CheckLoss(uint64_t clock, MicroBatch& micro_batch, StepSums& sums) const;
+  // Adds the squared norm of the gradients of a unit, which are those of the first micro-batch.
+  void Measure(int unit, float loss_scale, const MicroBatch& micro_batch, StepSums& sums) const;
   absl::Status CheckGradients(int unit, uint64_t clock) const;
   absl::Status CheckRowGradients(uint64_t clock, const MicroBatch& micro_batch) const;
 
@@ -97,6 +99,8 @@ class StepExecutor final : public StepEngine {
   const std::shared_ptr<StageLinks> links_;
   const uint64_t seed_;
   const bool divides_tokens_;
+  // Whether all gradients of the model are this rank's.
+  const bool has_all_gradients_;
   // The micro-batches are those of plan_.
   ModelStage stage_;
   const StepTraits traits_;

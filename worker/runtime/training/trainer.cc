@@ -252,6 +252,7 @@ absl::Status Trainer::TrainStep(uint64_t clock, MicroBatchReader& reader) {
   StepSums sums;
   state_.SetRateFactor(adjustments_.RateFactor(clock));
   MUSTER_RETURN_IF_ERROR(engine_.Train(clock, reader, sums));
+  MeasureNoise(clock, sums);
   StepReport step;
   step.clock = clock + 1;
   const bool repeats = clock < reported_clock_;
@@ -276,12 +277,21 @@ absl::Status Trainer::TrainStep(uint64_t clock, MicroBatchReader& reader) {
   return FromCoordinator(reporter_.status());
 }
 
+void Trainer::MeasureNoise(uint64_t clock, const StepSums& sums) {
+  const absl::optional<double> norm = state_.counters().gradient_norm;
+  if (!sums.first_micro_batch.has_value() || !norm.has_value()) return;
+  const int64_t examples = sampler_->options().batches.At(static_cast<int64_t>(clock)).size;
+  noise_scale_.Add(*sums.first_micro_batch,
+                   {.squared_norm = *norm * *norm, .examples = static_cast<uint64_t>(examples)});
+}
+
 void Trainer::DescribeStep(uint64_t clock, const StepSums& sums, StepReport& step) const {
   const v1::TablesSchema& schema = *job_.schema;
   step.learning_rate = LearningRate(schema.schedule(), schema.optimizer().learning_rate(), clock,
                                     schema.total_steps(), adjustments_.RateFactor(clock));
   if (state_.loss_scaler() != nullptr) step.loss_scale = sums.loss_scale;
   step.gradient_norm = state_.counters().gradient_norm;
+  if (sums.first_micro_batch.has_value()) step.noise_scale = noise_scale_.examples();
   const RouterSums& routers = sums.router_sums;
   if (routers.tokens == 0) return;
   // Where a job has such a loss, it is never 0.

@@ -19,6 +19,7 @@
 #include "worker/runtime/coordinator_client/progress_reporter.h"
 #include "worker/runtime/training/evaluator.h"
 #include "worker/runtime/training/micro_batch_reader.h"
+#include "worker/runtime/training/noise_scale.h"
 #include "worker/runtime/training/prepared_job.h"
 #include "worker/runtime/training/step_engine.h"
 #include "worker/runtime/training/task_checkpoints.h"
@@ -115,6 +116,8 @@ class Trainer {
   // Asks what is decided for the steps from `clock` on, and goes on with it.
   absl::Status Adjust(uint64_t clock);
   absl::Status TrainStep(uint64_t clock, MicroBatchReader& reader);
+  // Adds to the noise scale what the step at `clock` says of it.
+  void MeasureNoise(uint64_t clock, const StepSums& sums);
   // Fills in what the rank that speaks for all tells of the step that was taken at `clock`.
   void DescribeStep(uint64_t clock, const StepSums& sums, StepReport& step) const;
   // Adds the state's counters since the last report.
@@ -140,6 +143,7 @@ class Trainer {
   Adjustments adjustments_;
   ProgressReporter reporter_;
 
+  NoiseScale noise_scale_;
   // The state's counters at the last report.
   StrategyCounters reported_;
   absl::Status coordinator_status_;

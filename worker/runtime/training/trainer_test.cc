@@ -27,6 +27,7 @@
 #include "worker/nn/loss_scaling.h"
 #include "worker/nn/model.h"
 #include "worker/runtime/coordinator_client/fake_coordinator_client.h"
+#include "worker/runtime/training/noise_scale.h"
 #include "worker/runtime/training/step_executor.h"
 #include "worker/runtime/training/trainer_doubles_for_testing.h"
 #include "worker/strategy/local_strategy_for_testing.h"
@@ -172,6 +173,54 @@ TEST_F(TrainerTest, AStepThatIsRepeatedForOthersIsReportedOnce) {
   EXPECT_GT(seconds_again, 0);
   EXPECT_EQ(examples, 34 * 32);
   EXPECT_EQ(values, 34);
+}
+
+// Returns the values of one step each that the series has, by step.
+std::map<uint64_t, double> ValuesOf(const FakeCoordinatorClient& coordinator,
+                                    const std::string& name) {
+  std::map<uint64_t, double> values;
+  for (const v1::ReportProgressRequest& report : coordinator.progress()) {
+    for (const v1::ReportedSeries& series : report.series()) {
+      if (series.name() != name) continue;
+      for (const v1::SeriesPoint& point : series.points()) values[point.last_step()] = point.last();
+    }
+  }
+  return values;
+}
+
+// The first micro-batch of four has the examples of a job's first step whose batch is as large.
+TEST_F(TrainerTest, TellsTheNoiseScaleOfItsGradients) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_stop()->set_steps(21);
+  spec.mutable_clipping()->set_measure_norm(true);
+  spec.set_micro_batches(4);
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  const std::map<uint64_t, double> whole = ValuesOf(coordinator_, "train/gradient_norm");
+  const std::map<uint64_t, double> scales = ValuesOf(coordinator_, "train/noise_scale");
+  ASSERT_EQ(whole.count(1), 1);
+  ASSERT_EQ(scales.count(1), 1);
+  EXPECT_EQ(scales.count(2), 0) << "not measured";
+  spec.set_batch_size(8);
+  spec.clear_micro_batches();
+  const size_t before = coordinator_.progress().size();
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  double part = 0;
+  const std::vector<v1::ReportProgressRequest> reports = coordinator_.progress();
+  for (size_t i = before; i < reports.size(); ++i) {
+    for (const v1::ReportedSeries& series : reports[i].series()) {
+      EXPECT_NE(series.name(), "train/noise_scale") << "a part is the whole";
+      if (series.name() != "train/gradient_norm") continue;
+      for (const v1::SeriesPoint& point : series.points()) {
+        if (point.last_step() == 1) part = point.last();
+      }
+    }
+  }
+  NoiseScale expected;
+  const double norm = whole.at(1);
+  expected.Add({.squared_norm = part * part, .examples = 8},
+               {.squared_norm = norm * norm, .examples = 32});
+  ASSERT_TRUE(expected.examples().has_value());
+  EXPECT_NEAR(scales.at(1), *expected.examples(), 1e-4 * *expected.examples());
 }
 
 TEST_F(TrainerTest, SendsTheLastUnitsGradientsFirst) {
