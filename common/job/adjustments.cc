@@ -6,6 +6,11 @@
 #include "proto/job.pb.h"
 
 namespace muster {
+namespace {
+
+constexpr uint64_t kDefaultGrowthSteps = 100;
+
+}  // namespace
 
 Adjustments::Adjustments(const google::protobuf::RepeatedPtrField<v1::Adjustment>& decided)
     : decided_(decided.begin(), decided.end()) {}
@@ -20,8 +25,15 @@ v1::Adjustment Adjustments::At(uint64_t clock) const {
   return none;
 }
 
-bool MayAdjust(const v1::JobSpec& spec, Evaluated evaluated) {
-  return evaluated == Evaluated::kYes && spec.schedule().has_plateau();
+bool MayAdjust(const v1::JobSpec& spec, uint64_t clock, Evaluated evaluated) {
+  return (evaluated == Evaluated::kYes && spec.schedule().has_plateau()) ||
+         MayGrowBatch(spec, clock);
+}
+
+bool MayGrowBatch(const v1::JobSpec& spec, uint64_t clock) {
+  if (!spec.has_adaptive_batch() || clock == 0) return false;
+  const uint64_t every = spec.adaptive_batch().every_steps();
+  return clock % (every == 0 ? kDefaultGrowthSteps : every) == 0;
 }
 
 }  // namespace muster

@@ -36,7 +36,10 @@ class Adjustments {
 // Returns whether something may be decided at a clock of the job, after `evaluated` at the same
 // clock or not. The job's tasks ask the coordinator there, all of them (TaskService.Adjust).
 enum class Evaluated { kNo, kYes };
-bool MayAdjust(const v1::JobSpec& spec, Evaluated evaluated);
+bool MayAdjust(const v1::JobSpec& spec, uint64_t clock, Evaluated evaluated);
+
+// Returns whether the batch may grow at a clock of the job (AdaptiveBatchSpec).
+bool MayGrowBatch(const v1::JobSpec& spec, uint64_t clock);
 
 }  // namespace muster
 

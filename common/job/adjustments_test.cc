@@ -34,10 +34,21 @@ TEST(AdjustmentsTest, NothingDecidedIsAsSpecified) {
 
 TEST(AdjustmentsTest, JobsWithNothingToDecideDoNotAsk) {
   v1::JobSpec spec;
-  EXPECT_FALSE(MayAdjust(spec, Evaluated::kYes));
+  EXPECT_FALSE(MayAdjust(spec, 100, Evaluated::kYes));
   spec.mutable_schedule()->mutable_plateau();
-  EXPECT_TRUE(MayAdjust(spec, Evaluated::kYes));
-  EXPECT_FALSE(MayAdjust(spec, Evaluated::kNo));
+  EXPECT_TRUE(MayAdjust(spec, 100, Evaluated::kYes));
+  EXPECT_FALSE(MayAdjust(spec, 100, Evaluated::kNo));
+}
+
+TEST(AdjustmentsTest, BatchesMayGrowAtAnInterval) {
+  v1::JobSpec spec;
+  spec.mutable_adaptive_batch()->set_max_batch_size(64);
+  EXPECT_FALSE(MayAdjust(spec, 0, Evaluated::kYes));
+  EXPECT_FALSE(MayAdjust(spec, 99, Evaluated::kYes));
+  EXPECT_TRUE(MayAdjust(spec, 100, Evaluated::kNo));
+  spec.mutable_adaptive_batch()->set_every_steps(7);
+  EXPECT_TRUE(MayAdjust(spec, 14, Evaluated::kNo));
+  EXPECT_FALSE(MayAdjust(spec, 100, Evaluated::kNo));
 }
 
 }  // namespace

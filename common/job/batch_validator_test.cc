@@ -53,11 +53,47 @@ TEST(BatchValidatorTest, EveryBatchHasExamplesForAllRanksAndMicroBatches) {
   ExpectRefused(spec, "micro_batches is 4", "3 of its 6 examples");
 }
 
-TEST(BatchValidatorTest, TheRatesScaleHasOneBatch) {
+TEST(BatchValidatorTest, TheRateFollowsBatchesUnderBsp) {
   v1::JobSpec spec = Ramp(SmallJob(), {{3, 16}});
   spec.mutable_schedule()->set_scaling("linear");
   spec.mutable_schedule()->set_base_batch_size(8);
+  EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+  spec.mutable_update()->set_staleness_bound(2);
   ExpectRefused(spec, "schedule.scaling is \"linear\"", "batch_changes");
+}
+
+TEST(BatchValidatorTest, BatchesGrowWhereTheNoiseScaleIsKnown) {
+  const auto adaptive = [](v1::JobSpec spec) {
+    spec.mutable_adaptive_batch()->set_max_batch_size(64);
+    return spec;
+  };
+  EXPECT_EQ(ValidateJob(adaptive(SmallJob())), absl::OkStatus());
+  EXPECT_EQ(ValidateJob(adaptive(AllReduceJob())), absl::OkStatus());
+  v1::JobSpec spec = adaptive(SmallJob());
+  spec.set_workers(1);
+  ExpectRefused(spec, "adaptive_batch is set", "set micro_batches to 2 or more");
+  spec.set_micro_batches(2);
+  EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+  spec.mutable_adaptive_batch()->set_max_batch_size(8);
+  ExpectRefused(spec, "adaptive_batch.max_batch_size is 8", "above batch_size, 8");
+  ExpectRefused(adaptive(Ramp(SmallJob(), {{3, 16}})), "adaptive_batch is set", "batch_changes");
+  ExpectRefused(adaptive(HybridJob()), "adaptive_batch is set", "sparse tables");
+  spec = adaptive(SmallJob());
+  spec.mutable_update()->set_staleness_bound(2);
+  ExpectRefused(spec, "adaptive_batch is set", "staleness_bound");
+  spec = adaptive(SmallJob());
+  spec.mutable_stop()->clear_steps();
+  spec.mutable_stop()->set_epochs(2);
+  ExpectRefused(spec, "adaptive_batch is set", "stop.steps");
+  ExpectRefused(adaptive(ProgramJob()), "adaptive_batch is set", "runs a program");
+}
+
+TEST(BatchValidatorTest, AJobWhoseBatchesGrowMeasuresTheNorm) {
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_adaptive_batch()->set_max_batch_size(64);
+  FillDefaults(spec);
+  EXPECT_TRUE(spec.clipping().measure_norm());
+  EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
 }
 
 TEST(BatchValidatorTest, ProgramsHaveNoBatches) {

@@ -41,6 +41,10 @@ bool LossIsFinal(const v1::JobSpec& spec, uint32_t ranks) {
          spec.parallelism().zero().redundancy() == 0;
 }
 
+bool IsBsp(const v1::UpdateSpec& update) {
+  return update.staleness_bound() == 0 && !update.unlimited_staleness();
+}
+
 bool HasSparseTables(const v1::JobSpec& spec) {
   return spec.model().model_case() != v1::ModelSpec::kMlp && !RunsProgram(spec);
 }

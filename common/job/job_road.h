@@ -7,6 +7,7 @@ namespace muster {
 
 namespace v1 {
 class JobSpec;
+class UpdateSpec;
 }  // namespace v1
 
 // The road by which a job's gradients become parameters, from its specification, before and after
@@ -52,6 +53,9 @@ bool LossIsFinal(const v1::JobSpec& spec, uint32_t ranks);
 
 // Judges by the kind of model; the tables may turn out to be empty.
 bool HasSparseTables(const v1::JobSpec& spec);
+
+// Returns whether all slots make one step together (bulk-synchronous parallel).
+bool IsBsp(const v1::UpdateSpec& update);
 
 }  // namespace muster
 

@@ -57,10 +57,6 @@ void FillWorkers(v1::JobSpec& spec) {
   if (spec.workers() == 0) spec.set_workers(1);
 }
 
-bool IsBsp(const v1::UpdateSpec& update) {
-  return update.staleness_bound() == 0 && !update.unlimited_staleness();
-}
-
 // Checks examples that are evaluated and not trained on: a reader of the same kind, or a share.
 absl::Status ValidateValidation(const v1::JobSpec& spec) {
   if (!spec.has_validation()) return absl::OkStatus();
@@ -515,6 +511,10 @@ void FillDefaults(v1::JobSpec& spec) {
   // on another worker.
   if (spec.threads_per_worker() == 0 && update.deterministic()) spec.set_threads_per_worker(1);
   if (spec.micro_batches() == 0) spec.set_micro_batches(1);
+  // The noise scale is known where the norm is.
+  if (spec.has_adaptive_batch() && spec.clipping().by_global_norm() == 0) {
+    spec.mutable_clipping()->set_measure_norm(true);
+  }
   spec.mutable_parallelism()->set_data(SizeAlong(kDataAxes, spec));
   if (ZeroStage(spec) > 0) {
     spec.mutable_parallelism()->mutable_zero()->set_shard(SizeAlong(kDataShards, spec));

@@ -62,7 +62,7 @@ uint32_t SizeAlong(Axes axes, const v1::JobSpec& spec) {
 }
 
 uint32_t LargestBatch(const v1::JobSpec& spec) {
-  uint32_t largest = spec.batch_size();
+  uint32_t largest = std::max(spec.batch_size(), spec.adaptive_batch().max_batch_size());
   for (const v1::BatchChange& change : spec.batch_changes()) {
     largest = std::max(largest, change.batch_size());
   }

@@ -303,10 +303,14 @@ float LearningRate(const v1::ScheduleSpec& spec, float base, uint64_t clock, uin
   return static_cast<float>(base * fraction * rate_factor);
 }
 
-float ScaledLearningRate(const v1::ScheduleSpec& spec, float rate, uint32_t batch_size) {
-  if (spec.scaling().empty() || spec.scaling() == "none") return rate;
+double BatchScale(const v1::ScheduleSpec& spec, int64_t batch_size) {
+  if (spec.scaling().empty() || spec.scaling() == "none") return 1;
   const double k = static_cast<double>(batch_size) / spec.base_batch_size();
-  return static_cast<float>(rate * (spec.scaling() == "linear" ? k : std::sqrt(k)));
+  return spec.scaling() == "linear" ? k : std::sqrt(k);
+}
+
+float ScaledLearningRate(const v1::ScheduleSpec& spec, float rate, uint32_t batch_size) {
+  return static_cast<float>(rate * BatchScale(spec, batch_size));
 }
 
 }  // namespace muster

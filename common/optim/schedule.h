@@ -47,13 +47,17 @@ absl::Status ValidateSchedule(const v1::ScheduleSpec& spec);
 float LearningRate(const v1::ScheduleSpec& spec, float base, uint64_t clock, uint64_t total_steps,
                    double rate_factor = 1);
 
+// Returns what a rate that was chosen for base_batch_size is multiplied by in steps of `batch_size`
+// examples. With k = batch_size / base_batch_size:
+//
+//   none (or empty)   1
+//   linear            k      (Goyal et al. 2017, section 2.1; usually with warm-up)
+//   square_root       √k     (Krizhevsky 2014, section 5; usual with Adam)
+//
+// REQUIRES: a valid specification.
+double BatchScale(const v1::ScheduleSpec& spec, int64_t batch_size);
+
 // Returns the rate for steps of `batch_size` examples when `rate` was chosen for base_batch_size.
-// With k = batch_size / base_batch_size:
-//
-//   none (or empty)   rate
-//   linear            rate · k      (Goyal et al. 2017, section 2.1; usually with warm-up)
-//   square_root       rate · √k     (Krizhevsky 2014, section 5; usual with Adam)
-//
 // REQUIRES: a valid specification.
 float ScaledLearningRate(const v1::ScheduleSpec& spec, float rate, uint32_t batch_size);
 

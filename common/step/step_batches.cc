@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
+#include "proto/adjustment.pb.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -21,6 +23,10 @@ int64_t ExamplesAfter(const DataPosition& from, int64_t steps, int64_t size) {
   if (steps == 0 || size == 0) return from.examples;
   if (steps > (StepBatches::kEndless - from.examples) / size) return StepBatches::kEndless;
   return from.examples + steps * size;
+}
+
+int64_t ClockOf(uint64_t step) {
+  return static_cast<int64_t>(std::min<uint64_t>(step, StepBatches::kEndless));
 }
 
 }  // namespace
@@ -95,13 +101,22 @@ int64_t SpecifiedBatchSize(const v1::JobSpec& spec, int64_t clock) {
   return size;
 }
 
-StepBatches BatchesOf(const v1::JobSpec& spec, absl::Span<const DataPosition> positions) {
+StepBatches BatchesOf(const v1::JobSpec& spec, absl::Span<const DataPosition> positions,
+                      absl::Span<const v1::Adjustment> adjustments) {
   const int64_t first = positions.empty() ? 0 : positions.back().clock;
-  StepBatches batches(positions, SpecifiedBatchSize(spec, first));
-  for (const v1::BatchChange& change : spec.batch_changes()) {
-    const int64_t clock =
-        static_cast<int64_t>(std::min<uint64_t>(change.step(), StepBatches::kEndless));
-    if (clock > first) batches.SetSize(clock, change.batch_size());
+  const auto size_at = [&](int64_t clock) {
+    int64_t decided = 0;
+    for (const v1::Adjustment& each : adjustments) {
+      if (ClockOf(each.clock()) <= clock) decided = each.batch_size();
+    }
+    return decided > 0 ? decided : SpecifiedBatchSize(spec, clock);
+  };
+  std::set<int64_t> changes;
+  for (const v1::BatchChange& change : spec.batch_changes()) changes.insert(ClockOf(change.step()));
+  for (const v1::Adjustment& each : adjustments) changes.insert(ClockOf(each.clock()));
+  StepBatches batches(positions, size_at(first));
+  for (const int64_t clock : changes) {
+    if (clock > first) batches.SetSize(clock, size_at(clock));
   }
   return batches;
 }

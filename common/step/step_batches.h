@@ -9,6 +9,7 @@
 namespace muster {
 
 namespace v1 {
+class Adjustment;
 class JobSpec;
 }  // namespace v1
 
@@ -81,8 +82,11 @@ class StepBatches {
 int64_t SpecifiedBatchSize(const v1::JobSpec& spec, int64_t clock);
 
 // Returns the batches of a job: up to the last of `positions` those of the jobs that it goes on
-// from, then as specified. REQUIRES: a valid specification.
-StepBatches BatchesOf(const v1::JobSpec& spec, absl::Span<const DataPosition> positions = {});
+// from, then as specified or decided. `adjustments` is what was decided, in order of clocks: a
+// batch size holds up to the next decision, and 0 stands for that of the specification. Positions
+// tell of examples that were passed over. REQUIRES: a valid specification.
+StepBatches BatchesOf(const v1::JobSpec& spec, absl::Span<const DataPosition> positions = {},
+                      absl::Span<const v1::Adjustment> adjustments = {});
 
 }  // namespace muster
 

@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/adjustment.pb.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -102,6 +103,42 @@ TEST(StepBatchesTest, BatchesOfAnyHistoryFollowOneAnother) {
       positions = batches.PositionsUpTo(end);
     }
   }
+}
+
+v1::Adjustment Decided(uint64_t clock, uint32_t batch_size) {
+  v1::Adjustment adjustment;
+  adjustment.set_clock(clock);
+  adjustment.set_batch_size(batch_size);
+  return adjustment;
+}
+
+TEST(StepBatchesTest, WhatIsDecidedHoldsUpToTheNextDecision) {
+  const v1::JobSpec spec = Ramp(4, {{5, 6}});
+  const std::vector<v1::Adjustment> decided = {Decided(2, 10), Decided(7, 0)};
+  const StepBatches batches = BatchesOf(spec, {}, decided);
+  std::vector<int64_t> sizes;
+  int64_t end = 0;
+  for (int64_t clock = 0; clock < 9; ++clock) {
+    EXPECT_EQ(batches.At(clock).begin, end);
+    end = batches.At(clock).end();
+    sizes.push_back(batches.At(clock).size);
+  }
+  EXPECT_THAT(sizes, ElementsAre(4, 4, 10, 10, 10, 10, 10, 6, 6));
+  // A job that resumes goes on with the last decision.
+  const StepBatches later = BatchesOf(spec, batches.PositionsUpTo(4), decided);
+  for (int64_t clock = 0; clock < 9; ++clock) {
+    EXPECT_EQ(later.At(clock).begin, batches.At(clock).begin);
+    EXPECT_EQ(later.At(clock).size, batches.At(clock).size);
+  }
+}
+
+TEST(StepBatchesTest, ExamplesThatWerePassedOverAreNoBatchs) {
+  const StepBatches batches = BatchesOf(Ramp(4, {}), {{DataPosition{3, 12}, DataPosition{3, 32}}});
+  EXPECT_EQ(batches.At(2).begin, 8);
+  EXPECT_EQ(batches.At(2).size, 4);
+  EXPECT_EQ(batches.At(3).begin, 32);
+  EXPECT_EQ(batches.At(6).begin, 44);
+  EXPECT_EQ(batches.ClockAfter(13), 3);
 }
 
 TEST(StepBatchesTest, PositionsThatOlderRecordsLackAreMadeUp) {

@@ -51,6 +51,24 @@ TEST_P(BatchRampTest, TrainsAsOneProcess) {
   ExpectClose(TrainByAllReduce(all_reduce, options).trained[0], alone, 1e-5);
   all_reduce.mutable_parallelism()->mutable_zero()->set_stage(2);
   ExpectClose(TrainByAllReduce(all_reduce, options).trained[0], alone, 1e-5);
+  // The rate follows the batch on either road, as if the schedule had said so.
+  v1::JobSpec scaled = spec;
+  scaled.mutable_schedule()->set_scaling("linear");
+  scaled.mutable_schedule()->set_base_batch_size(spec.batch_size());
+  v1::JobSpec points = spec;
+  points.mutable_schedule()->set_name("piecewise_constant");
+  for (const v1::BatchChange& change : spec.batch_changes()) {
+    v1::SchedulePoint& point = *points.mutable_schedule()->add_points();
+    point.set_step(change.step());
+    point.set_factor(static_cast<float>(change.batch_size()) /
+                     static_cast<float>(spec.batch_size()));
+  }
+  const TrainedValues by_points = TrainLocally(points);
+  EXPECT_NE(by_points.values, alone.values);
+  ExpectClose(TrainLocally(scaled), by_points, 1e-5);
+  ExpectClose(TrainOnServers(scaled, options).trained[0], by_points, 1e-5);
+  ExpectClose(TrainByAllReduce(ByAllReduceInSmallBuckets(scaled), options).trained[0], by_points,
+              1e-5);
   // The ramp counts.
   v1::JobSpec even = spec;
   even.clear_batch_changes();

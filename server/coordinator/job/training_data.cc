@@ -54,6 +54,10 @@ absl::Status CompareWithExpected(const v1::RendezvousRequest& request,
       Remedy(record)));
 }
 
+std::vector<v1::Adjustment> Decided(const v1::JobRecord& record) {
+  return {record.adjustments().begin(), record.adjustments().end()};
+}
+
 }  // namespace
 
 std::optional<v1::DataRecord> DataOf(const v1::JobRecord& record) {
@@ -98,10 +102,11 @@ std::vector<DataPosition> PositionsOf(const v1::JobRecord& record) {
                                  : StepBatches(record.spec().batch_size()).At(clock).begin;
     positions.push_back({.clock = clock, .examples = examples});
   }
-  for (const v1::Adjustment& each : record.adjustments()) {
+  const std::vector<v1::Adjustment> decided = Decided(record);
+  for (const v1::Adjustment& each : decided) {
     if (each.skipped_examples() == 0) continue;
     const auto at = static_cast<int64_t>(each.clock());
-    positions = BatchesOf(record.spec(), positions).PositionsUpTo(at);
+    positions = BatchesOf(record.spec(), positions, decided).PositionsUpTo(at);
     const int64_t before = positions.empty() ? 0 : positions.back().examples;
     positions.push_back(
         {.clock = at, .examples = before + static_cast<int64_t>(each.skipped_examples())});
@@ -109,9 +114,13 @@ std::vector<DataPosition> PositionsOf(const v1::JobRecord& record) {
   return positions;
 }
 
+StepBatches DecidedBatches(const v1::JobRecord& record) {
+  return BatchesOf(record.spec(), PositionsOf(record), Decided(record));
+}
+
 void SetPositions(const v1::JobRecord& source, uint64_t clock, v1::JobRecord& record) {
-  const StepBatches batches = BatchesOf(source.spec(), PositionsOf(source));
-  std::vector<DataPosition> positions = batches.PositionsUpTo(static_cast<int64_t>(clock));
+  std::vector<DataPosition> positions =
+      DecidedBatches(source).PositionsUpTo(static_cast<int64_t>(clock));
   record.set_initial_clock(clock);
   record.set_initial_examples(positions.empty() ? 0 : positions.back().examples);
   if (!positions.empty()) positions.pop_back();

@@ -36,9 +36,12 @@ absl::Status CompareWithJob(const v1::RendezvousRequest& request, const v1::JobR
 void ExpectDataOf(const v1::JobRecord& source, v1::JobRecord& record);
 
 // Returns the positions in the data at which the job began and those before it that it resumes, and
-// at which these changed their batches or passed over examples (Adjustment.skipped_examples), as the
-// job itself may have done, in order (StepBatches); empty if there are none.
+// at which these changed their batches, in order (StepBatches), up to the last at which the job
+// passed over examples; empty if it resumes none and passed over none.
 std::vector<DataPosition> PositionsOf(const v1::JobRecord& record);
+
+// Returns the batches of the job's steps, as specified and decided so far.
+StepBatches DecidedBatches(const v1::JobRecord& record);
 
 // Says in the record of a new job that it resumes `source` at a clock, and which examples were seen
 // by then. REQUIRES: clock >= source.initial_clock().

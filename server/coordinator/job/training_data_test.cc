@@ -221,6 +221,28 @@ TEST_F(TrainingDataTest, AJobAddsWhereItsBatchesChanged) {
   EXPECT_EQ(PositionsOf(second), BatchesOf(first.spec()).PositionsUpTo(6));
 }
 
+TEST_F(TrainingDataTest, WhatWasDecidedCounts) {
+  v1::JobRecord first, second;
+  first.mutable_spec()->set_batch_size(8);
+  const auto decide = [&](uint64_t clock, uint32_t batch_size, uint64_t skipped) {
+    v1::Adjustment& added = *first.add_adjustments();
+    added.set_clock(clock);
+    added.set_batch_size(batch_size);
+    added.set_skipped_examples(skipped);
+  };
+  decide(2, 16, 0);
+  EXPECT_TRUE(PositionsOf(first).empty()) << "tasks hear of batches themselves";
+  decide(4, 16, 100);
+  decide(6, 16, 0);
+  EXPECT_THAT(PositionsOf(first), ::testing::ElementsAre(DataPosition{2, 16}, DataPosition{4, 48},
+                                                         DataPosition{4, 148}));
+  SetPositions(first, 5, second);
+  EXPECT_EQ(second.initial_examples(), 164);
+  EXPECT_THAT(second.earlier_clocks(), ::testing::ElementsAre(2, 4, 4));
+  SetPositions(first, 3, second);
+  EXPECT_EQ(second.initial_examples(), 32) << "before they were passed over";
+}
+
 TEST_F(TrainingDataTest, ARecordOfBeforeCountsItsOwnBatches) {
   v1::JobRecord record;
   record.mutable_spec()->set_batch_size(8);

@@ -276,9 +276,11 @@ absl::Status SubmitRequests::Resume(NewJob& job) const {
   SetPositions(found.job->record, checkpoint.clock(), record);
   for (const v1::Adjustment& each : found.job->record.adjustments()) {
     if (each.clock() > checkpoint.clock()) continue;
-    *record.add_adjustments() = each;
-    // The position that the job resumes from is behind them.
-    record.mutable_adjustments()->rbegin()->clear_skipped_examples();
+    v1::Adjustment& taken = *record.add_adjustments();
+    taken = each;
+    // The positions tell of examples that were passed over.
+    taken.clear_skipped_examples();
+    if (!spec.has_adaptive_batch()) taken.clear_batch_size();
   }
   ExpectDataOf(found.job->record, record);
   StartFromLast(record);

@@ -134,7 +134,7 @@ absl::StatusOr<std::vector<DataPosition>> PositionsOf(const v1::TaskOrder& order
     positions.push_back({.clock = static_cast<int64_t>(order.earlier_data_clocks(i)),
                          .examples = static_cast<int64_t>(order.earlier_data_examples(i))});
   }
-  if (order.data_clock() > 0) {
+  if (order.data_clock() > 0 || order.data_examples() > 0) {
     positions.push_back({.clock = static_cast<int64_t>(order.data_clock()),
                          .examples = static_cast<int64_t>(order.data_examples())});
   }

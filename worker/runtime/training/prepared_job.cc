@@ -113,14 +113,14 @@ absl::StatusOr<PreparedJob> PrepareJob(const v1::JobSpec& spec,
                                        const PreparedFolder* prepared) {
   PreparedJob job;
   job.batches = BatchesOf(spec, positions);
-  job.first_clock = positions.empty() ? 0 : static_cast<uint64_t>(positions.back().clock);
+  job.positions.assign(positions.begin(), positions.end());
   MUSTER_RETURN_IF_ERROR(OpenData(spec, preparation, prepared, job));
   const DatasetInfo& info = job.dataset->info();
   MUSTER_ASSIGN_OR_RETURN(job.model,
                           CreateModel(spec.model(), spec.compute(), info, OptionsOf(spec)));
-  MUSTER_ASSIGN_OR_RETURN(job.total_steps,
-                          TotalSteps(spec.stop(), {job.split.training, info.context}, job.batches,
-                                     static_cast<int64_t>(job.first_clock)));
+  MUSTER_ASSIGN_OR_RETURN(
+      job.total_steps,
+      TotalSteps(spec.stop(), {job.split.training, info.context}, job.batches, job.first_clock()));
   if (job.total_steps > 0) {
     MUSTER_ASSIGN_OR_RETURN(job.mixture, MakeJobMixture(spec, info.sources, job.batches,
                                                         static_cast<int64_t>(job.total_steps)));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -32,6 +33,9 @@ struct PreparedJob {
   // Returns the data to evaluate. Its first `evaluated.training` examples are not evaluated.
   const Dataset& evaluation_data() const { return validation ? *validation : *dataset; }
 
+  // Returns the clock at which this job begins; above 0 if it goes on from another.
+  int64_t first_clock() const { return positions.empty() ? 0 : positions.back().clock; }
+
   // Returns a fingerprint of the content of all data.
   uint64_t data_fingerprint() const;
 
@@ -42,8 +46,8 @@ struct PreparedJob {
   Split evaluated;
   // The examples of each step, as specified.
   StepBatches batches = StepBatches(1);
-  // The clock at which this job begins; above 0 if it goes on from another.
-  uint64_t first_clock = 0;
+  // Positions in the data of the jobs that this one goes on from; at the last of them it begins.
+  std::vector<DataPosition> positions;
   std::unique_ptr<const Model> model;
   // Says which example each position has; null if the data are no mixture.
   std::shared_ptr<const Mixture> mixture;

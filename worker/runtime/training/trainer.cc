@@ -8,10 +8,12 @@
 #include "common/base/status_macros.h"
 #include "common/mesh/job_mesh.h"
 #include "common/optim/schedule.h"
+#include "common/step/step_batches.h"
 #include "common/trace/trace_scope.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
 #include "proto/task_service.pb.h"
+#include "worker/data/sampling/job_mixture.h"
 #include "worker/nn/loss_scaler.h"
 #include "worker/nn/model.h"
 
@@ -43,25 +45,38 @@ bool ReportsLoads(const TrainerOptions& options, const v1::JobSpec& spec) {
   return DividesTokens(spec) || options.mesh.Position(options.rank, Axis::kTensor) == 0;
 }
 
+// Returns the sampler of the job's batches, as specified and decided; null if the job only
+// evaluates.
+absl::StatusOr<std::unique_ptr<const Sampler>> MakeSampler(const v1::JobSpec& spec,
+                                                           const Mesh& mesh, const PreparedJob& job,
+                                                           const Adjustments& adjustments) {
+  if (job.total_steps == 0) return nullptr;
+  SamplerOptions sampling;
+  sampling.seed = spec.seed();
+  sampling.data_ranks = mesh.size(kDataAxes);
+  sampling.job_data_ranks = SizeAlong(kDataAxes, spec);
+  sampling.batches = BatchesOf(spec, job.positions, adjustments.all());
+  sampling.training_examples = job.split.training;
+  sampling.first_clock = job.first_clock();
+  sampling.mixture = job.mixture;
+  if (!adjustments.all().empty()) {
+    // Weights change at steps, whose examples are now others.
+    MUSTER_ASSIGN_OR_RETURN(sampling.mixture,
+                            MakeJobMixture(spec, job.dataset->info().sources, sampling.batches,
+                                           static_cast<int64_t>(job.total_steps)));
+  }
+  sampling.micro_batches = std::max(1u, spec.micro_batches());
+  return Sampler::Create(sampling);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
     const v1::JobSpec& spec, const TrainerOptions& options, const PreparedJob& job,
     const TrainingParts& parts, CoordinatorClient& coordinator, const Clock& clock) {
   const int data_ranks = options.mesh.size(kDataAxes);
-  std::unique_ptr<const Sampler> sampler;
-  if (job.total_steps > 0) {
-    SamplerOptions sampling;
-    sampling.seed = spec.seed();
-    sampling.data_ranks = data_ranks;
-    sampling.job_data_ranks = SizeAlong(kDataAxes, spec);
-    sampling.batches = job.batches;
-    sampling.training_examples = job.split.training;
-    sampling.first_clock = static_cast<int64_t>(job.first_clock);
-    sampling.mixture = job.mixture;
-    sampling.micro_batches = std::max(1u, spec.micro_batches());
-    MUSTER_ASSIGN_OR_RETURN(sampler, Sampler::Create(sampling));
-  }
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<const Sampler> sampler,
+                          MakeSampler(spec, options.mesh, job, options.adjustments));
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Evaluator> evaluator,
                           Evaluator::Create(spec, job.evaluated, DataRank(options), data_ranks,
                                             job.evaluation_data(), job.model->description()));
@@ -113,17 +128,12 @@ absl::Status Trainer::Train() {
   reported_ = state_.counters();
   options_.log(
       absl::StrCat("slot ", options_.slot, " starts at step ", clock, " of ", job_.total_steps));
-  std::unique_ptr<MicroBatchReader> reader;
-  if (clock < job_.total_steps) {
-    reader = std::make_unique<MicroBatchReader>(
-        *job_.dataset, *sampler_, DataRank(options_),
-        MicroBatchReader::Range{.start_clock = clock, .end_clock = job_.total_steps}, clock_);
-  }
+  if (clock < job_.total_steps) ReadFrom(clock);
   while (true) {
     MUSTER_ASSIGN_OR_RETURN(const Next next, Synchronize(clock));
     if (next == Next::kStop) break;
     MUSTER_RETURN_IF_ERROR(FromCoordinator(CheckRound()));
-    MUSTER_RETURN_IF_ERROR(TrainStep(clock, *reader));
+    MUSTER_RETURN_IF_ERROR(TrainStep(clock));
     ++clock;
     MUSTER_RETURN_IF_ERROR(FromCheckpoints(checkpoints_.GoOn()));
   }
@@ -134,6 +144,18 @@ absl::Status Trainer::Train() {
                                  options_.slot, scaler->overflows(), scaler->scale()));
   }
   return absl::OkStatus();
+}
+
+void Trainer::ReadFrom(uint64_t clock) {
+  reader_ = std::make_unique<MicroBatchReader>(
+      *job_.dataset, *sampler_, DataRank(options_),
+      MicroBatchReader::Range{.start_clock = clock, .end_clock = job_.total_steps}, clock_);
+}
+
+double Trainer::RateFactor(uint64_t clock) const {
+  const int64_t batch_size = sampler_->options().batches.At(static_cast<int64_t>(clock)).size;
+  return adjustments_.RateFactor(clock) * BatchScale(spec_->schedule(), batch_size) /
+         BatchScale(spec_->schedule(), spec_->batch_size());
 }
 
 absl::Status Trainer::FromCoordinator(absl::Status status) {
@@ -172,7 +194,8 @@ absl::StatusOr<Trainer::Next> Trainer::Synchronize(uint64_t clock) {
     due = due || answer.keep();
   }
   if (end) return next;
-  if (next == Next::kTrain && MayAdjust(*spec_, evaluates ? Evaluated::kYes : Evaluated::kNo)) {
+  if (next == Next::kTrain &&
+      MayAdjust(*spec_, clock, evaluates ? Evaluated::kYes : Evaluated::kNo)) {
     MUSTER_RETURN_IF_ERROR(Adjust(clock));
   }
   // The checkpoint follows the evaluation, which may end the job: the weights that reached the
@@ -234,24 +257,33 @@ absl::StatusOr<v1::ReportEvaluationReply> Trainer::Evaluate(uint64_t clock) {
 absl::Status Trainer::Adjust(uint64_t clock) {
   v1::AdjustRequest request;
   request.set_clock(clock);
+  if (const absl::optional<double> scale = noise_scale_.examples()) request.set_noise_scale(*scale);
   const absl::StatusOr<v1::AdjustReply> reply = coordinator_.Adjust(std::move(request));
   MUSTER_RETURN_IF_ERROR(FromCoordinator(reply.status()));
   adjustments_ = Adjustments(reply->adjustments());
   const v1::Adjustment now = adjustments_.At(clock);
-  if (options_.rank == 0 && now.clock() == clock) {
-    options_.log(absl::StrFormat("step %d: the learning rate is %g times the scheduled one: %s",
-                                 clock, now.rate_factor(), now.reason()));
+  if (now.clock() != clock) return absl::OkStatus();
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<const Sampler> sampler,
+                          MakeSampler(*spec_, options_.mesh, job_, adjustments_));
+  reader_.reset();
+  sampler_ = std::move(sampler);
+  ReadFrom(clock);
+  if (options_.rank == 0) {
+    options_.log(absl::StrFormat(
+        "step %d: the learning rate is %g times the scheduled one, and a step has %d examples: %s",
+        clock, RateFactor(clock), sampler_->options().batches.At(static_cast<int64_t>(clock)).size,
+        now.reason()));
   }
   return absl::OkStatus();
 }
 
-absl::Status Trainer::TrainStep(uint64_t clock, MicroBatchReader& reader) {
+absl::Status Trainer::TrainStep(uint64_t clock) {
   const TraceStep trace(clock);
   const absl::Duration started = clock_.Monotonic();
-  const absl::Duration waited = reader.waited();
+  const absl::Duration waited = reader_->waited();
   StepSums sums;
-  state_.SetRateFactor(adjustments_.RateFactor(clock));
-  MUSTER_RETURN_IF_ERROR(engine_.Train(clock, reader, sums));
+  state_.SetRateFactor(RateFactor(clock));
+  MUSTER_RETURN_IF_ERROR(engine_.Train(clock, *reader_, sums));
   MeasureNoise(clock, sums);
   StepReport step;
   step.clock = clock + 1;
@@ -269,7 +301,7 @@ absl::Status Trainer::TrainStep(uint64_t clock, MicroBatchReader& reader) {
     step.redone_steps = 1;
     step.redone_seconds = step.training_seconds;
   }
-  step.waiting_seconds = absl::ToDoubleSeconds(reader.waited() - waited);
+  step.waiting_seconds = absl::ToDoubleSeconds(reader_->waited() - waited);
   if (options_.rank == 0 && !repeats) DescribeStep(clock, sums, step);
   if (reports_loads_ && !repeats) step.expert_loads = std::move(sums.expert_loads);
   Report(std::move(step));
@@ -288,7 +320,7 @@ void Trainer::MeasureNoise(uint64_t clock, const StepSums& sums) {
 void Trainer::DescribeStep(uint64_t clock, const StepSums& sums, StepReport& step) const {
   const v1::TablesSchema& schema = *job_.schema;
   step.learning_rate = LearningRate(schema.schedule(), schema.optimizer().learning_rate(), clock,
-                                    schema.total_steps(), adjustments_.RateFactor(clock));
+                                    schema.total_steps(), RateFactor(clock));
   if (state_.loss_scaler() != nullptr) step.loss_scale = sums.loss_scale;
   step.gradient_norm = state_.counters().gradient_norm;
   if (sums.first_micro_batch.has_value()) step.noise_scale = noise_scale_.examples();

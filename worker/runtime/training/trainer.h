@@ -115,7 +115,12 @@ class Trainer {
   double SecondsSince(absl::Duration started) const;
   // Asks what is decided for the steps from `clock` on, and goes on with it.
   absl::Status Adjust(uint64_t clock);
-  absl::Status TrainStep(uint64_t clock, MicroBatchReader& reader);
+  // Begins to read the batches of clocks from this one on.
+  void ReadFrom(uint64_t clock);
+  // Returns what the scheduled learning rate of the step at `clock` is multiplied by: for what was
+  // decided, and for the step's batch.
+  double RateFactor(uint64_t clock) const;
+  absl::Status TrainStep(uint64_t clock);
   // Adds to the noise scale what the step at `clock` says of it.
   void MeasureNoise(uint64_t clock, const StepSums& sums);
   // Fills in what the rank that speaks for all tells of the step that was taken at `clock`.
@@ -132,7 +137,8 @@ class Trainer {
   const bool reports_results_;
   // True if this rank reports how many tokens its experts got.
   const bool reports_loads_;
-  const std::unique_ptr<const Sampler> sampler_;
+  // Null if the job only evaluates; made anew when something is decided.
+  std::unique_ptr<const Sampler> sampler_;
   const std::unique_ptr<Evaluator> evaluator_;
   TrainingState& state_;
   StepEngine& engine_;
@@ -144,6 +150,8 @@ class Trainer {
   ProgressReporter reporter_;
 
   NoiseScale noise_scale_;
+  // Reads the sampler's batches.
+  std::unique_ptr<MicroBatchReader> reader_;
   // The state's counters at the last report.
   StrategyCounters reported_;
   absl::Status coordinator_status_;

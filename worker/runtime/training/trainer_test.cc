@@ -433,6 +433,40 @@ v1::AdjustReply Decided(const std::vector<std::pair<uint64_t, double>>& factors)
   return reply;
 }
 
+// A job whose batch of 32 is decided to be 64 from step 10 on, and the rate with it.
+TEST_F(TrainerTest, BatchesGrowAsDecided) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_adaptive_batch()->set_max_batch_size(64);
+  spec.mutable_adaptive_batch()->set_every_steps(10);
+  spec.mutable_clipping()->set_measure_norm(true);
+  spec.set_micro_batches(4);
+  spec.mutable_schedule()->set_scaling("linear");
+  spec.mutable_schedule()->set_base_batch_size(16);
+  v1::AdjustReply grown = Decided({{10, 1}});
+  grown.mutable_adjustments(0)->set_batch_size(64);
+  coordinator_.OnAdjust(
+      [&](const v1::AdjustRequest&) -> absl::StatusOr<v1::AdjustReply> { return grown; });
+  const auto examples_from = [&](size_t report) {
+    uint64_t examples = 0;
+    const std::vector<v1::ReportProgressRequest> reports = coordinator_.progress();
+    for (; report < reports.size(); ++report) examples += reports[report].examples();
+    return examples;
+  };
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  EXPECT_EQ(examples_from(0), 10 * 32 + 30 * 64);
+  ASSERT_EQ(coordinator_.adjusts().size(), 3);
+  EXPECT_EQ(coordinator_.adjusts()[0].clock(), 10);
+  EXPECT_TRUE(coordinator_.adjusts()[0].has_noise_scale());
+  const std::vector<double> factors = strategy_->rate_factors();
+  ASSERT_EQ(factors.size(), 40);
+  for (size_t clock = 0; clock < 40; ++clock) EXPECT_EQ(factors[clock], clock < 10 ? 1 : 2);
+  // A task that begins later was told when it met the others.
+  options_.adjustments = Adjustments(grown.adjustments());
+  const size_t before = coordinator_.progress().size();
+  ASSERT_EQ(Run(spec, /*start=*/25), absl::OkStatus());
+  EXPECT_EQ(examples_from(before), 15 * 64);
+}
+
 TEST_F(TrainerTest, GoesOnWithWhatIsDecidedAfterAnEvaluation) {
   v1::JobSpec spec = MlpSpec();
   spec.mutable_evaluation()->set_every_steps(10);
