@@ -254,7 +254,8 @@ MeasuredRun Figures(const v1::JobStatus& warm, const v1::JobStatus& end) {
   const double steps = std::max(1.0, after.steps - before.steps);
   const double seconds = (after.training - before.training) / workers;
   if (seconds > 0) run.steps_per_second = steps / workers / seconds;
-  const StepBatches batches = BatchesOf(end.spec());
+  const std::vector<v1::Adjustment> decided(end.adjustments().begin(), end.adjustments().end());
+  const StepBatches batches = BatchesOf(end.spec(), {}, decided);
   const auto examples_before = [&](uint64_t clock) {
     return static_cast<double>(batches.At(static_cast<int64_t>(clock)).begin);
   };

@@ -47,7 +47,7 @@ v1::Adjustment AdjustmentOfReturn(const v1::JobRecord& before, const v1::JobReco
   next.set_rate_factor(next.rate_factor() * std::pow(factor, returns));
   next.clear_skipped_examples();
   if (spec.skip_examples()) {
-    const StepBatches batches = BatchesOf(before.spec(), PositionsOf(before));
+    const StepBatches batches = DecidedBatches(before);
     next.set_skipped_examples(batches.At(static_cast<int64_t>(std::max(reached, clock))).begin -
                               batches.At(static_cast<int64_t>(clock)).begin);
   }
