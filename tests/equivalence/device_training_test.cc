@@ -297,6 +297,18 @@ class DeviceTrainingTest : public DeviceJob, public ::testing::WithParamInterfac
   }
 };
 
+// The largest batch is neither the first nor the last.
+TEST_P(DeviceTrainingTest, BatchesThatChangeReadNothingReleased) {
+  v1::JobSpec spec = Job(/*workers=*/1, /*stage=*/0);
+  for (const auto& [step, batch_size] : {std::pair<uint64_t, uint32_t>(1, 9), {2, 3}}) {
+    v1::BatchChange& change = *spec.add_batch_changes();
+    change.set_step(step);
+    change.set_batch_size(batch_size);
+  }
+  Prepare(spec);
+  ExpectSameBits(TrainReplicas(/*poisoned=*/true)[0], TrainReplicas(/*poisoned=*/false)[0]);
+}
+
 TEST_P(DeviceTrainingTest, AReplicaAloneReadsNothingReleased) {
   Prepare(Job(/*workers=*/1));
   ExpectSameBits(TrainReplicas(/*poisoned=*/true)[0], TrainReplicas(/*poisoned=*/false)[0]);
