@@ -1,6 +1,7 @@
 #ifndef MUSTER_COMMON_OPTIM_MATRIX_RULE_H_
 #define MUSTER_COMMON_OPTIM_MATRIX_RULE_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/types/span.h"

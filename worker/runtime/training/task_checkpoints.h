@@ -26,8 +26,9 @@ namespace muster {
 // If the state has background cuts, all checkpoints except the last are taken without waiting for
 // files: every slot takes the cut and trains on. Rank 0 has the files written and commits them with
 // the coordinator once all are durable, both while it trains. One checkpoint is under way at a
-// time: rank 0's next cut waits for it (the other slots go on until they need rank 0's pushes). The
-// last checkpoint is whole, and every slot waits until its files are durable.
+// time: rank 0's next cut waits for it (the other slots go on until they need rank 0's pushes or
+// are at the same cut of its group). The last checkpoint is whole, and every slot waits until its
+// files are durable.
 //
 // Every `full_every`th checkpoint is full; the others are deltas on the last one that this task has
 // committed. So the first checkpoint of a new task or generation is full. A checkpoint is given up
