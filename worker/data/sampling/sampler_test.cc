@@ -124,7 +124,7 @@ TEST(SamplerTest, MoreDataRanksTakeTheSameBatchInSmallerShares) {
   options.job_data_ranks = 2;
   options.data_ranks = 5;
   const auto more = Sampler::Create(options).value();
-  EXPECT_EQ(more->MicroBatches(), 2);
+  EXPECT_EQ(more->MicroBatches(5), 2);
   EXPECT_EQ(JoinedBatch(*more, 5), JoinedBatch(*job, 5));
 }
 
