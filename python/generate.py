@@ -17,7 +17,7 @@ HERE = pathlib.Path(__file__).absolute().parent
 ROOT = HERE.parent
 SOURCES = HERE / "src/muster"
 # The protos that the client needs, with all that they import.
-PROTOS = ["job", "job_service", "metrics", "status", "trace"]
+PROTOS = ["adjustment", "job", "job_service", "metrics", "status", "trace"]
 # The libraries that Bazel builds: collectives, and parameters on servers. The package has none where they were not built.
 NATIVE = ["worker/c_abi/libmuster_native.so", "worker/c_abi/libmuster_servers.so"]
 # What the asyncio client's words are in the other.
