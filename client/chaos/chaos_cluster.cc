@@ -43,9 +43,14 @@ absl::Status ChaosCluster::AwaitCoordinator() {
 }
 
 absl::StatusOr<std::string> ChaosCluster::Submit(const v1::JobSpec& job) {
+  const absl::Time until = absl::Now() + kPatience;
   std::string id;
-  MUSTER_RETURN_IF_ERROR(jobs_->Submit(job, id));
-  return id;
+  while (true) {
+    const absl::Status status = jobs_->Submit(job, id);
+    if (status.ok()) return id;
+    // Workers that are being restarted have no room.
+    if (!absl::IsResourceExhausted(status) || absl::Now() > until) return status;
+  }
 }
 
 absl::Status ChaosCluster::Await(

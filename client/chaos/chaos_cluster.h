@@ -42,6 +42,7 @@ class ChaosCluster {
   JobClient& jobs() { return *jobs_; }
   // Waits until the coordinator answers; a coordinator that is being restarted does not.
   absl::Status AwaitCoordinator();
+  // Submits a job, once there is room for it.
   absl::StatusOr<std::string> Submit(const v1::JobSpec& job);
 
   // Calls `turn` with each status, some 50 times a second, until the job has ended or `turn`

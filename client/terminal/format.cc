@@ -57,7 +57,10 @@ std::string FormatNumber(double value) {
 
 std::string FormatPercent(double part) { return absl::StrFormat("%.1f %%", 100 * part); }
 
-std::string FormatLoss(double value) { return absl::StrFormat("%.4f", value); }
+std::string FormatLoss(double value) {
+  constexpr double kLong = 1e6;
+  return std::abs(value) < kLong ? absl::StrFormat("%.4f", value) : absl::StrFormat("%.4g", value);
+}
 
 std::string CutText(absl::string_view text, size_t most) {
   size_t end = 0, before_last = 0;

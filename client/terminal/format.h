@@ -25,7 +25,8 @@ std::string FormatNumber(double value);
 // Returns a part of a whole: "12.5 %" for 0.125.
 std::string FormatPercent(double part);
 
-// Returns a loss or a metric's value, with four decimals, so that columns line up.
+// Returns a loss or a metric's value, with four decimals, so that columns line up; from a million
+// on with four digits and an exponent.
 std::string FormatLoss(double value);
 
 // Returns the text, or its first characters and "…", which are `most` characters together.

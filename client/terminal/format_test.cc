@@ -51,6 +51,7 @@ TEST(FormatTest, CountsAndLosses) {
   EXPECT_EQ(FormatCount(0), "0");
   EXPECT_EQ(FormatCount(1234567), "1,234,567");
   EXPECT_EQ(FormatLoss(1.25), "1.2500");
+  EXPECT_EQ(FormatLoss(-1.8e31), "-1.8e+31");
 }
 
 TEST(FormatTest, TextsAreCutBetweenCharacters) {

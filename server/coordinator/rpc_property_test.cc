@@ -141,6 +141,9 @@ const std::map<std::string, Serve>& Methods() {
       {"TaskService.ReportEvaluation",
        Park<v1::ReportEvaluationRequest, v1::ReportEvaluationReply>(
            [](C& c, const auto& r, auto call) { c.tasks().ReportEvaluation(r, std::move(call)); })},
+      {"TaskService.Adjust",
+       Park<v1::AdjustRequest, v1::AdjustReply>(
+           [](C& c, const auto& r, auto call) { c.tasks().Adjust(r, std::move(call)); })},
       {"TaskService.CommitCheckpoint",
        Park<v1::CommitCheckpointRequest, v1::CommitCheckpointReply>(
            [](C& c, const auto& r, auto call) { c.tasks().CommitCheckpoint(r, std::move(call)); })},

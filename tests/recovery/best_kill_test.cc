@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Roads, BestKillTest,
                          ::testing::Values(BestCase{"Servers", v1::UpdateSpec::PARAMETER_SERVER, 2,
                                                     "before write of the cut"},
                                            BestCase{"AllReduce", v1::UpdateSpec::ALL_REDUCE, 0,
-                                                    "before files of cuts"}),
+                                                    "before copies of the cut"}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -298,6 +298,7 @@ TEST_P(ZeroElasticTest, TheOthersDivideTheParametersAnewAndAgainWhenTheWorkerIsB
   if (has_rows) {
     DivideRows(spec);
     spec.mutable_optimizer()->set_name("sgd");
+    spec.mutable_optimizer()->clear_state_type();
   }
   spec.set_workers(3);
   spec.set_batch_size(7);

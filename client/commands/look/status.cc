@@ -99,13 +99,18 @@ constexpr int kMostDecisions = 5;
 
 // Describes what was decided while the job ran.
 std::string Decision(const v1::Adjustment& decided) {
-  std::string text =
-      absl::StrCat("from step ", decided.clock(), " on ", decided.rate_factor(), " times the rate");
-  if (decided.batch_size() > 0) absl::StrAppend(&text, ", batches of ", decided.batch_size());
-  if (decided.skipped_examples() > 0) {
-    absl::StrAppend(&text, ", past ", decided.skipped_examples(), " examples");
+  std::vector<std::string> changes;
+  if (decided.rate_factor() != 1) {
+    changes.push_back(absl::StrCat(decided.rate_factor(), " times the rate"));
   }
-  return absl::StrCat(text, ": ", decided.reason());
+  if (decided.batch_size() > 0) {
+    changes.push_back(absl::StrCat("batches of ", decided.batch_size()));
+  }
+  if (decided.skipped_examples() > 0) {
+    changes.push_back(absl::StrCat("past ", decided.skipped_examples(), " examples"));
+  }
+  return absl::StrCat("from step ", decided.clock(), " on ", absl::StrJoin(changes, ", "), ": ",
+                      decided.reason());
 }
 
 void PrintText(const v1::JobStatus& job, const RowCounts& rows) {

@@ -14,16 +14,18 @@ namespace muster {
 // Takes tasks off workers that were told to leave (Member::leaves), before these end, and off slots
 // that other jobs wait for and their own can do without (ElasticSlots).
 //
-//   what the task is in          when its slot is given up
-//   a round                      after a step: all tasks of the round meet (RoundFormation), and
-//   the
-//                                others go on from there
-//   a job on servers             after a step: the task is told to end
-//   a round, if its loss is      after one more meeting, in which others take copies of what it
-//   alone final, with min_workers      has otherwise, if its loss is    once a checkpoint was
-//   committed since, to which the job then goes final                        back no round yet, or
-//   it has not  at once begun a program                    never: its processes save what they want
-//   in a grace of their own
+//   what the task is in               when its slot is given up
+//
+//   a round                           after a step: all tasks of the round meet (RoundFormation),
+//                                     and the others go on from there
+//   a round, if it alone has what     after one more meeting, in which others take copies of that
+//   others need, with min_workers
+//   a job on servers                  after a step: the task is told to end
+//   either, if its loss is final      once a checkpoint was committed since, to which the job then
+//   otherwise                         goes back
+//   no round yet, or it has not begun at once
+//   a program                         never: its processes save what they want in a grace of their
+//                                     own
 //
 // A slot that was given up gets a task on another worker, or waits for one; with min_workers the
 // others go on meanwhile. If all workers leave, nobody could take over, and slots are given up at
