@@ -50,6 +50,7 @@ absl::StatusOr<std::string> ChaosCluster::Submit(const v1::JobSpec& job) {
     if (status.ok()) return id;
     // Workers that are being restarted have no room.
     if (!absl::IsResourceExhausted(status) || absl::Now() > until) return status;
+    absl::SleepFor(kStatusPoll);
   }
 }
 
