@@ -50,6 +50,11 @@ ServedParameters::ServedParameters(const v1::TablesSchema& schema) : schema_(sch
 absl::StatusOr<std::unique_ptr<ServedParameters>> ServedParameters::Open(Options options) {
   const v1::TablesSchema schema = Divided(options.schema, options.order.spec().update());
   MUSTER_RETURN_IF_ERROR(ValidateSchema(schema));
+  if (schema.optimizer().name() == "muon") {
+    return absl::InvalidArgumentError(
+        "the optimizer is muon: which of a program's tensors are matrices of hidden layers is not "
+        "known here; take another optimizer, such as adamw");
+  }
   std::unique_ptr<ServedParameters> served(new ServedParameters(schema));
   MUSTER_RETURN_IF_ERROR(served->Start(options));
   return served;
