@@ -13,7 +13,8 @@ namespace v1 {
 class JobSpec;
 }  // namespace v1
 
-// What was decided for a job while it ran (Adjustment), for those who ask what holds at a clock.
+// Knows what was decided for a job while it ran (Adjustment), for those who ask what holds at a
+// clock.
 class Adjustments {
  public:
   // Nothing was decided.

@@ -17,8 +17,8 @@ namespace v1 {
 class TablesSchema;
 }  // namespace v1
 
-// How ranks that hold parts of matrices bring them together, so that each is orthogonalised as a
-// whole (MatrixRule): those of one stage's tensor ranks and shards, whose slices cut matrices
+// Says how ranks that hold parts of matrices bring them together, so that each is orthogonalised as
+// a whole (MatrixRule): those of one stage's tensor ranks and shards, whose slices cut matrices
 // anywhere, and whose shares have some rows or columns. Each matrix of which some rank has but a
 // part has an owner among these ranks. In each step, unit by unit, all send it what they have of
 // the direction, it orthogonalises the matrix, and sends back to each rank what it holds. With P
@@ -36,7 +36,7 @@ class TablesSchema;
 //
 // A pure function of its arguments, the same on every rank.
 
-// What one of the ranks holds, in order of rank.
+// The tensors and blocks of one of the ranks.
 struct MatrixHolder {
   absl::Span<const TensorSpec> tensors;
   absl::Span<const ShardLayout::OwnedBlock> blocks;
@@ -56,7 +56,7 @@ struct OwnedSeries {
   uint64_t count = 0;
 };
 
-// What moves between this rank and another one, which may be itself.
+// The elements that move between this rank and another one, which may be itself.
 struct MatrixPeer {
   int rank = 0;
   // Elements that this rank sends the other as the owner, and that it gets back.
@@ -85,7 +85,7 @@ struct MatrixRound {
 // The division of work at matrices among ranks. Immutable.
 class MatrixDivision {
  public:
-  // What ranks hold, in order of rank.
+  // `holders` are in order of rank.
   explicit MatrixDivision(absl::Span<const MatrixHolder> holders);
 
   // Returns the rounds of a rank, in order of unit: the same units on all ranks, though a rank may

@@ -50,7 +50,7 @@ struct RunOptions {
   uint64_t pull_window_bytes = kPullWindowBytes;
   // Sees the steps of all slots; null: nobody does.
   StepObserver* observer = nullptr;
-  // What was decided for the job before the run, for its clocks.
+  // All that was decided for the job before the run, for its clocks.
   Adjustments adjustments;
   // The order of micro-batches in jobs without a pipeline.
   StageOrder order = StageOrder::kOneForwardOneBackward;

@@ -17,7 +17,7 @@
 namespace muster {
 namespace {
 
-// What the others have of a worker's state: all, copies of its shard, or nothing.
+// The part that the others have of a worker's state: all, copies of its shard, or nothing.
 enum class Others { kHaveAll, kHaveCopies, kHaveNothing };
 
 class ComingAndGoingTest : public ::testing::TestWithParam<Others> {};

@@ -13,7 +13,7 @@ namespace v1 {
 class JobRecord;
 }  // namespace v1
 
-// What is known when something may be decided for a job.
+// The facts that are known when something may be decided for a job.
 struct AdjustmentFacts {
   // The job, with all evaluations and adjustments up to the clock.
   const v1::JobRecord& record;

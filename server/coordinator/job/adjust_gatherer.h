@@ -10,8 +10,8 @@
 
 namespace muster {
 
-// What the slots say when they ask, at one clock, what is decided for the steps to come. Not
-// thread-safe.
+// Gathers what the slots say when they ask, at one clock, what is decided for the steps to come.
+// Not thread-safe.
 class AdjustGatherer {
  public:
   // Takes a slot's request; a repeat replaces it. A request at another clock discards those there

@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// What follows when a job's training loss is not finite, or jumps (JobSpec.divergence): pure
+// Says what follows when a job's training loss is not finite, or jumps (JobSpec.divergence): pure
 // functions of its record. The loss of step N, counted from 1, is that of the weights at clock
 // N - 1, so only checkpoints of earlier clocks are good.
 

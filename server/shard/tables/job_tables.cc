@@ -225,7 +225,7 @@ OptimizerStep JobTables::StepAt(uint64_t clock, double scale, double rate_factor
 
 uint64_t JobTables::PredictedDenseBytes(uint32_t partition) const {
   uint64_t bytes = 0;
-  // What one step of the largest matrix takes.
+  // A step of the largest matrix takes this.
   int64_t scratch = 0;
   for (uint32_t id : layout_.partition_blocks(partition)) {
     const DenseLayout::Block& block = layout_.blocks()[id];

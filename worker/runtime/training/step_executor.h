@@ -99,7 +99,7 @@ class StepExecutor final : public StepEngine {
   const std::shared_ptr<StageLinks> links_;
   const uint64_t seed_;
   const bool divides_tokens_;
-  // Whether all gradients of the model are this rank's.
+  // True if all gradients of the model are this rank's.
   const bool has_all_gradients_;
   // The micro-batches are those of plan_.
   ModelStage stage_;

@@ -45,7 +45,7 @@ struct TrainerOptions {
   // The number of clocks whose steps this task has reported in earlier rounds. It may repeat the
   // last of them for others, and does not report their results again.
   uint64_t reported_clock = 0;
-  // What was decided for the job so far.
+  // All that was decided for the job so far.
   Adjustments adjustments;
   ProgressReporterOptions reporting;
   // The clock of the last existing checkpoint. No cut is taken at this clock or before.

@@ -57,7 +57,7 @@ class TrainerTest : public ::testing::Test {
             .value();
     strategy_ = std::make_unique<CountingStrategy>(*local_, start);
     if (hears_of_a_scale_) strategy_->HearOfAGroupsScale();
-    // How many commits the coordinator has seen by then.
+    // Notes how many commits the coordinator has seen by then.
     strategy_->OnCommitted([this] { committed_.push_back(coordinator_.checkpoints().size()); });
     const PoisonedModel model(*job_->model, poisons_);
     StepExecutor engine(spec, model, *strategy_);

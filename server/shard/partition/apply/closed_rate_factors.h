@@ -10,7 +10,7 @@ namespace v1 {
 class PartitionState;
 }  // namespace v1
 
-// What the scheduled learning rate is multiplied by at the clocks that slots have closed under BSP
+// Keeps the factors of the scheduled learning rate at the clocks that slots have closed under BSP
 // and whose update has not run. Each close brings the factor, which all slots know alike; so a
 // replay of the log makes the same steps. Not thread-safe.
 class ClosedRateFactors {

@@ -10,7 +10,7 @@
 namespace muster {
 namespace {
 
-// What a rank adds to the sum of examples if it has written its files.
+// A rank adds this to the sum of examples if it has written its files.
 constexpr double kHasWritten = 1.0 / (1 << 16);
 
 }  // namespace

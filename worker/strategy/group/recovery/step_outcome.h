@@ -22,7 +22,7 @@ struct StepOutcome {
   int64_t overflowed = -1;
   // The factor by which clipping by global norm scales the mean gradient.
   double scale = 1;
-  // What the scheduled learning rate is multiplied by (Adjustment.rate_factor).
+  // The factor of the scheduled learning rate (Adjustment.rate_factor).
   double rate_factor = 1;
   // The norm of the mean gradient before clipping; absent: it was not measured.
   absl::optional<double> norm;
