@@ -5,7 +5,6 @@
 #include <numeric>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "server/shard/storage/mutation_log.h"
 #include "server/shard/test_engine.h"
 
@@ -148,74 +147,58 @@ TEST_F(ShardEngineDurabilityTest, ExamplesOfAClosedClockSurviveInTheImage) {
   ExpectValues(1, 0, 0.5);
 }
 
-TEST_F(ShardEngineDurabilityTest, AnOverflowOfAClosedClockSurvivesInImageAndLog) {
-  for (const uint64_t log_bytes : {uint64_t{0}, uint64_t{1} << 30}) {
-    ShardEngine::Options options = Options();
-    options.log_bytes = log_bytes;
-    Start(options);
-    v1::OpenTablesRequest request = TestDurableRequest();
-    request.set_slots(2);
-    request.set_job_id(absl::StrCat("job", log_bytes));
-    const auto of_job = [&](v1::ExchangeRequest call) {
-      call.set_job_id(request.job_id());
-      return call;
-    };
-    const auto restart = [&] {
-      files_.Crash(1);
-      Start(options);
-      Open(request);
-    };
-    Open(request);
-    v1::ExchangeRequest none = of_job(TestCloseWithScale(0, 0, 0, true));
-    none.mutable_close()->set_no_dense(true);
-    Do(none);
-    restart();
-    Do(of_job(TestDensePush(1, 0, 0, 2)), Floats(std::vector<float>(8, 2)));
-    restart();
-    Do(of_job(TestCloseWithScale(1, 0, 0, false)));
-    for (int i = 0; i < 2; ++i) {
-      const TestAnswer pull = Do(of_job(TestDensePull(0, 1, 0, 2)));
-      EXPECT_THAT(pull.floats(), Each(1)) << "nothing has changed";
-      EXPECT_TRUE(pull.reply().loss_scale().left_out());
-      EXPECT_EQ(pull.reply().loss_scale().value().scale(), 512);
-      restart();
-    }
+// A job of two slots whose engine crashes after each call, and then keeps its state in an image, or
+// in the log alone.
+class ClosedClockTest : public TestEngine, public ::testing::WithParamInterface<uint64_t> {
+ protected:
+  // Slot 0 closes its first clock without gradients, slot 1 with some.
+  void Train(v1::ExchangeRequest close_of_0, const v1::ExchangeRequest& close_of_1) {
+    options_ = Options();
+    options_.log_bytes = GetParam();
+    request_.set_slots(2);
+    Start(options_);
+    Open(request_);
+    close_of_0.mutable_close()->set_no_dense(true);
+    Do(close_of_0);
+    Restart();
+    Do(TestDensePush(1, 0, 0, 2), Floats(std::vector<float>(8, 2)));
+    Restart();
+    Do(close_of_1);
+  }
+  void Restart() {
+    files_.Crash(1);
+    Start(options_);
+    Open(request_);
+  }
+
+ private:
+  ShardEngine::Options options_;
+  v1::OpenTablesRequest request_ = TestDurableRequest();
+};
+
+TEST_P(ClosedClockTest, ItsOverflowSurvives) {
+  Train(TestCloseWithScale(0, 0, 0, true), TestCloseWithScale(1, 0, 0, false));
+  for (int i = 0; i < 2; ++i) {
+    const TestAnswer pull = Do(TestDensePull(0, 1, 0, 2));
+    EXPECT_THAT(pull.floats(), Each(1)) << "nothing has changed";
+    EXPECT_TRUE(pull.reply().loss_scale().left_out());
+    EXPECT_EQ(pull.reply().loss_scale().value().scale(), 512);
+    Restart();
   }
 }
 
-TEST_F(ShardEngineDurabilityTest, TheRateFactorOfAClosedClockSurvivesInImageAndLog) {
-  for (const uint64_t log_bytes : {uint64_t{0}, uint64_t{1} << 30}) {
-    ShardEngine::Options options = Options();
-    options.log_bytes = log_bytes;
-    Start(options);
-    v1::OpenTablesRequest request = TestDurableRequest();
-    request.set_slots(2);
-    request.set_job_id(absl::StrCat("job", log_bytes));
-    const auto of_job = [&](v1::ExchangeRequest call) {
-      call.set_job_id(request.job_id());
-      return call;
-    };
-    const auto restart = [&] {
-      files_.Crash(1);
-      Start(options);
-      Open(request);
-    };
-    Open(request);
-    v1::ExchangeRequest none = of_job(TestClose(0, 0, 0));
-    none.mutable_close()->set_no_dense(true);
-    none.set_rate_factor(0.25);
-    Do(none);
-    restart();
-    Do(of_job(TestDensePush(1, 0, 0, 2)), Floats(std::vector<float>(8, 2)));
-    restart();
-    // That of slot 0 is all that tells the factor.
-    Do(of_job(TestClose(1, 0, 0)));
-    for (int i = 0; i < 2; ++i) {
-      EXPECT_THAT(Do(of_job(TestDensePull(0, 1, 0, 2))).floats(), Each(0.75f));
-      restart();
-    }
+TEST_P(ClosedClockTest, ItsRateFactorSurvives) {
+  v1::ExchangeRequest close = TestClose(0, 0, 0);
+  close.set_rate_factor(0.25);
+  // The first slot's close is all that tells the factor.
+  Train(close, TestClose(1, 0, 0));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(Do(TestDensePull(0, 1, 0, 2)).floats(), Each(0.75f));
+    Restart();
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(LogBytes, ClosedClockTest, ::testing::Values(0, uint64_t{1} << 30));
 
 TEST_F(ShardEngineDurabilityTest, LostStateIsToldNotMadeUp) {
   v1::OpenTablesRequest request = TestDurableRequest();
