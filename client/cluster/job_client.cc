@@ -22,7 +22,7 @@
 #include "common/daemon/daemon.h"
 #include "common/files/bytes_of_file.h"
 #include "common/job/job_road.h"
-#include "common/job/name_validator.h"
+#include "common/job/validation/name_validator.h"
 #include "common/program/program_proof.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/retry.h"

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/job/job_road.h"
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "common/mesh/job_mesh.h"
 #include "common/step/stage_spec.h"
 #include "proto/job.pb.h"

@@ -15,7 +15,7 @@
 #include "client/job_text/parse_yaml.h"
 #include "client/job_text/print_yaml.h"
 #include "common/files/temp_folder.h"
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "common/parquet/parquet_for_testing.h"
 #include "common/tokenizer/bpe/bpe_json.h"
 #include "common/tokenizer/bpe/bpe_tokenizer.h"

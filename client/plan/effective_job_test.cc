@@ -7,8 +7,8 @@
 #include "client/job_text/parse_yaml.h"
 #include "client/job_text/print_yaml.h"
 #include "client/plan/job_plans_for_testing.h"
-#include "common/job/job_validator.h"
 #include "common/job/regression.h"
+#include "common/job/validation/job_validator.h"
 #include "common/optim/optimizer.h"
 #include "gtest/gtest.h"
 

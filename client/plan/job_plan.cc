@@ -5,7 +5,7 @@
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "common/mesh/job_mesh.h"
 #include "common/plan/ranks/rank_size.h"
 #include "common/plan/size/distinct_rows.h"

@@ -82,7 +82,7 @@ struct JobPlan {
 };
 
 // Plans a job; quick for jobs of any size. InvalidArgument: submit would refuse the job with the
-// same message (common/job/job_validator.h, common/plan/size/layout_validator.h).
+// same message (common/job/validation/job_validator.h, common/plan/size/layout_validator.h).
 absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DataSize& data,
                                 const WorkerProcessors& processors);
 

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/plan/job_plans_for_testing.h"
 #include "client/plan/plan_output.h"
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

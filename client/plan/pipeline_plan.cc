@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "common/plan/calls/step_traffic.h"
 #include "common/plan/passes/unit_costs.h"
 #include "common/plan/ranks/rank_size.h"

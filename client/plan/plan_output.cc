@@ -11,7 +11,7 @@
 #include "client/plan/mesh_text.h"
 #include "client/terminal/format.h"
 #include "common/job/job_road.h"
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "common/mesh/job_mesh.h"
 #include "common/mesh/mesh.h"
 #include "common/plan/memory/rows_memory.h"

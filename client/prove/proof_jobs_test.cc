@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"

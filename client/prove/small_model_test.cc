@@ -1,6 +1,6 @@
 #include "client/prove/small_model.h"
 
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"

@@ -58,7 +58,7 @@ class OrthogonaliseTest : public ::testing::TestWithParam<Extents> {};
 TEST_P(OrthogonaliseTest, SingularValuesComeNearOne) {
   const auto [rows, columns] = GetParam();
   std::vector<float> matrix = RandomArray(rows * columns, 7);
-  // So that none is tiny beside the largest one.
+  // A larger diagonal keeps all of them from being tiny beside the largest one.
   for (int64_t i = 0; i < std::min(rows, columns); ++i) matrix[i * columns + i] += 3;
   Orthogonalise(rows, columns, absl::MakeSpan(matrix));
   const int64_t small = std::min(rows, columns), large = std::max(rows, columns);

@@ -47,7 +47,7 @@ absl::Status ValidateScaling(const v1::ScheduleSpec& spec) {
 // Lists what a schedule's specification may have, by its name.
 struct ScheduleKind {
   absl::string_view name;
-  // By `period`: reductions by `factor`, or restarts of a cosine.
+  // `period` is between reductions by `factor`, or up to the first restart of a cosine.
   bool steps = false;
   bool restarts = false;
   // To `final_fraction` at `total_steps`.

@@ -167,8 +167,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadSchedule{"scaling: 'linear'", {"base_batch_size is 0", "linear"}},
         BadSchedule{"base_batch_size: 64", {"base_batch_size is 64", "scaling is none"}}));
 
-// By PyTorch 1.13: what torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=5,
-// T_mult=2, eta_min=0.1) makes of a rate of 1.
+// PyTorch 1.13 made these: what torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer,
+// T_0=5, T_mult=2, eta_min=0.1) makes of a rate of 1.
 TEST(LearningRateTest, RestartsAsPyTorchDoes) {
   const std::vector<float> expected = {1,         0.9140576, 0.6890576, 0.4109424, 0.1859424,
                                        1,         0.9779754, 0.9140576, 0.8145034, 0.6890576,

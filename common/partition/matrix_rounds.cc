@@ -92,7 +92,7 @@ void MatrixDivision::Matrix::ChooseSent() {
 
 MatrixDivision::MatrixDivision(absl::Span<const MatrixHolder> holders)
     : ranks_(static_cast<int>(holders.size())) {
-  // By unit, then in order of tensor and of first element in it.
+  // The key orders by unit, then by tensor and first element in it.
   std::map<uint32_t, std::map<std::pair<int, uint64_t>, Matrix>> units;
   for (int rank = 0; rank < ranks_; ++rank) {
     const MatrixHolder& holder = holders[rank];

@@ -115,7 +115,7 @@ class MatrixDivision {
     int64_t rows = 0;
     int64_t columns = 0;
     std::vector<Series> held;
-    // Those that have each element once, in order, and the rank that they go to.
+    // These have each element once, in order, and go to this rank.
     std::vector<Series> sent;
     int owner = 0;
 

@@ -12,7 +12,7 @@ class TablesSchema;
 }  // namespace v1
 
 // Returns the shape of the job's steps, defaults filled in: one stage if it has no pipeline. Valid
-// if the job is (common/job/pipeline_validator.h).
+// if the job is (common/job/validation/pipeline_validator.h).
 StageShape ShapeOfStages(const v1::JobSpec& spec);
 
 // Returns a stage of the job's steps, whose model has so many units. The job's schema says which

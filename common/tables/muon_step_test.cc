@@ -123,7 +123,7 @@ TEST(MuonStepTest, PartsMoveAsTheWholeDoes) {
     optimizer->InitState(own, absl::MakeSpan(own_state));
     const auto gradient = absl::MakeConstSpan(fixture.gradients[0]).subspan(begin, size);
     DirectBlock(part, *optimizer, step, gradient, absl::MakeSpan(own_state));
-    // What the whole matrix was moved by.
+    // The whole matrix was moved by this.
     std::copy_n(state.begin() + n + begin, size, own_state.begin() + size);
     StepBlock(part, *optimizer, step, gradient, absl::MakeSpan(own), absl::MakeSpan(own_state));
     for (size_t i = 0; i < size; ++i) {

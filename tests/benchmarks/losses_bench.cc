@@ -59,7 +59,7 @@ struct Mesh {
 constexpr char kAllReduce[] =
     "update { dense: ALL_REDUCE sparse: ALL_REDUCE deterministic: true } ";
 
-// Those in which somebody has what a lost task had.
+// Returns the meshes in which somebody has what a lost task had.
 std::vector<std::pair<Mesh, std::string>> Meshes() {
   const std::vector<Mesh> by_all_reduce = {
       {"data 2", "workers: 2"},

@@ -61,7 +61,7 @@ class ForwardingStrategy : public Strategy {
     return Call(Hook::kEndStep, [&] { return inner_.EndStep(); });
   }
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override { return inner_.Cut(clock); }
-  BackgroundCuts* background_cuts() override { return inner_.background_cuts(); }
+  BackgroundCuts& background_cuts() override { return inner_.background_cuts(); }
   const LossScaler* loss_scaler() const override { return inner_.loss_scaler(); }
   StrategyCounters counters() const override { return inner_.counters(); }
 

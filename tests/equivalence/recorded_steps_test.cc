@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/files/temp_folder.h"
 #include "common/job/job_road.h"
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 #include "tests/equivalence/expected_traffic.h"

@@ -22,6 +22,7 @@
 #include "worker/models/create_model.h"
 #include "worker/runtime/device/device_engine.h"
 #include "worker/runtime/device/device_job.h"
+#include "worker/strategy/no_cuts_for_testing.h"
 #include "worker/strategy/strategy.h"
 #include "worker/strategy/tables_schema.h"
 
@@ -207,10 +208,12 @@ class ServedStrategy final : public Strategy {
   absl::Status PushRows(MicroBatch& micro_batch) override { return absl::OkStatus(); }
   absl::Status EndStep() override { return server_.Push(slot_, clock_, examples_, sums_); }
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override { return CutFiles(); }
+  BackgroundCuts& background_cuts() override { return cuts_; }
   const LossScaler* loss_scaler() const override { return nullptr; }
   StrategyCounters counters() const override { return {}; }
 
  private:
+  NoCuts cuts_;
   Server& server_;
   const uint32_t slot_;
   // Weights and gradients, by the layout and by tensor.

@@ -14,7 +14,7 @@
 #include "client/prove/prove_job.h"
 #include "common/base/philox.h"
 #include "common/files/temp_folder.h"
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"

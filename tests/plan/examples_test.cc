@@ -10,7 +10,7 @@
 
 #include "client/job/job_file.h"
 #include "client/plan/job_plan.h"
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "common/plan/size/data_size.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"

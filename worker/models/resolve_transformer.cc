@@ -8,9 +8,9 @@
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
 #include "common/job/adapter_targets.h"
-#include "common/job/attention_validator.h"
-#include "common/job/expert_validator.h"
 #include "common/job/head_width.h"
+#include "common/job/validation/attention_validator.h"
+#include "common/job/validation/expert_validator.h"
 #include "proto/job.pb.h"
 #include "worker/models/checks.h"
 

@@ -11,6 +11,7 @@
 #include "worker/nn/loss_scaling.h"
 #include "worker/nn/low_precision_copies.h"
 #include "worker/strategy/arena.h"
+#include "worker/strategy/no_cuts_for_testing.h"
 #include "worker/strategy/shard_state.h"
 #include "worker/strategy/strategy.h"
 
@@ -50,6 +51,7 @@ class LocalStrategy final : public Strategy {
   absl::Status EndStep() override;
   // Nothing outlives this process, so a cut has no files.
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override { return CutFiles(); }
+  BackgroundCuts& background_cuts() override { return cuts_; }
   const LossScaler* loss_scaler() const override { return loss_scaling_.scaler(); }
   StrategyCounters counters() const override { return counters_; }
 
@@ -59,6 +61,7 @@ class LocalStrategy final : public Strategy {
   LocalStrategy(std::unique_ptr<ShardState> state, LossScaling loss_scaling);
 
   const std::unique_ptr<ShardState> state_;
+  NoCuts cuts_;
   LossScaling loss_scaling_;
   StrategyCounters counters_;
   LowPrecisionCopies copies_;

@@ -63,7 +63,7 @@ struct CutFiles {
   std::string failure;
 };
 
-enum class CutEnd { kCommitted, kGivenUp };
+enum class CutEnd { kCommitted, kTryAgain };
 
 // Where a job's parameters are from step to step, wherever steps are computed: what training goes
 // on from, and consistent cuts of it. Used by one thread, the trainer's.
@@ -84,8 +84,8 @@ class TrainingState {
   // once more, after EndCut, where it could not be written. Replicas agree on whether it was.
   virtual absl::StatusOr<CutFiles> Cut(uint64_t clock) = 0;
 
-  // Cuts that nobody waits for; null: this strategy has whole ones alone. Lives as long as it does.
-  virtual BackgroundCuts* background_cuts() { return nullptr; }
+  // Cuts that nobody waits for. They live as long as this object.
+  virtual BackgroundCuts& background_cuts() = 0;
 
   // After each Cut: slot 0 says whether the coordinator has committed it, the others what they know
   // of its files. Where slots live without each other's state this is the answer; where replicas

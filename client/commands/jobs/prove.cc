@@ -21,7 +21,7 @@
 #include "common/base/machine/multiplies_bfloat16.h"
 #include "common/base/machine/usable_resources.h"
 #include "common/base/status_macros.h"
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "common/job_data/data_head.h"
 #include "common/plan/memory/memory_plan.h"
 #include "common/text/dump_json.h"

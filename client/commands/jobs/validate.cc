@@ -17,7 +17,7 @@
 #include "common/base/machine/multiplies_bfloat16.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "common/job_data/data_head.h"
 #include "common/text/format_bytes.h"
 #include "common/text/printable.h"

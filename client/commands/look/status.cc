@@ -23,7 +23,7 @@
 #include "client/terminal/task_table.h"
 #include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "common/text/format_bytes.h"
 #include "common/text/printable.h"
 #include "proto/job_service.pb.h"

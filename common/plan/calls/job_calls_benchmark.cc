@@ -4,7 +4,7 @@
 #include <string>
 
 #include "benchmark/benchmark.h"
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "common/plan/calls/job_calls.h"
 #include "common/plan/memory/plan_jobs_for_testing.h"
 #include "common/plan/ranks/rank_size.h"

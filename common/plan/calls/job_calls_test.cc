@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "common/mesh/job_mesh.h"
 #include "common/plan/calls/step_traffic.h"
 #include "common/plan/memory/plan_jobs_for_testing.h"

@@ -1,29 +1,26 @@
 #include "common/plan/memory/memory_plan.h"
 
 #include <algorithm>
-#include <map>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/base/round_up.h"
 #include "common/job/job_road.h"
-#include "common/kernels/orthogonalise_scratch.h"
 #include "common/mesh/job_mesh.h"
 #include "common/optim/optimizer.h"
-#include "common/partition/matrices.h"
 #include "common/partition/memory_bounds.h"
 #include "common/partition/pulled_types.h"
 #include "common/partition/schema.h"
 #include "common/partition/tensor_spec.h"
-#include "common/partition/unit_pulls.h"
-#include "common/partition/wire_dtype.h"
 #include "common/plan/device/device_memory_parts.h"
 #include "common/plan/device/transformer_device_plan.h"
 #include "common/plan/memory/group_plan.h"
+#include "common/plan/memory/matrix_memory.h"
 #include "common/plan/memory/rows_memory.h"
 #include "common/plan/memory/score_memory.h"
+#include "common/plan/memory/served_messages.h"
+#include "common/plan/memory/unit_bytes.h"
 #include "common/plan/passes/transformer_memory_plan.h"
 #include "common/plan/ranks/planned_stages.h"
 #include "common/plan/ranks/rank_size.h"
@@ -31,7 +28,6 @@
 #include "common/plan/size/model_size.h"
 #include "common/step/compute_order.h"
 #include "common/tensor/dtype.h"
-#include "common/transport/shared_memory/shared_segment.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -47,45 +43,10 @@ constexpr uint64_t kConnectedBytes = 2 * kMiB;
 constexpr uint64_t kCudaProgramBytes = 512 * kMiB;
 // Batches in memory (worker/data/sampling/prefetcher.h), and the model's own copy.
 constexpr uint64_t kBatches = 5;
-// Shared memory of a connection to a server, each way: what receivers may keep, and what is to be
-// sent.
-constexpr uint64_t kConnectionBytes = kDefaultArenaBytes - MaxTakenBytes(kDefaultArenaBytes);
-
-bool IsHalf(v1::UpdateSpec::WireType wire) {
-  return wire == v1::UpdateSpec::BF16 || wire == v1::UpdateSpec::F16;
-}
-
 // Returns the floats of optimizer state of a dense parameter.
 uint64_t StateFloats(const v1::OptimizerSpec& spec) {
   const auto optimizer = CreateOptimizer(spec, Granularity::kElements);
   return optimizer.ok() ? (*optimizer)->state_floats(1) : 0;
-}
-
-// By unit, of its tensors' elements so many bytes each: `bytes_of(i)` of tensor i's.
-template <typename BytesOf>
-std::vector<uint64_t> UnitBytes(const ModelSize& model, const BytesOf& bytes_of) {
-  std::vector<uint64_t> bytes;
-  for (size_t i = 0; i < model.tensors.size(); ++i) {
-    const TensorSpec& tensor = model.tensors[i];
-    bytes.resize(std::max<size_t>(bytes.size(), tensor.unit + 1));
-    bytes[tensor.unit] += tensor.elements() * bytes_of(i);
-  }
-  return bytes;
-}
-
-uint64_t SumOf(const std::vector<uint64_t>& values) {
-  return std::accumulate(values.begin(), values.end(), uint64_t{0});
-}
-
-// The largest sum of `count` neighbours.
-uint64_t LargestOf(const std::vector<uint64_t>& values, size_t count) {
-  uint64_t largest = 0;
-  for (size_t first = 0; first < values.size(); ++first) {
-    uint64_t together = 0;
-    for (size_t i = first; i < std::min(first + count, values.size()); ++i) together += values[i];
-    largest = std::max(largest, together);
-  }
-  return largest;
 }
 
 class Planner {
@@ -113,6 +74,7 @@ class Planner {
         has_rows_(!model_.sparse.empty()),
         rows_on_servers_(has_rows_ && RowsOnServers(spec)),
         held_as_(HeldAs()),
+        served_(spec, model_, held_as_),
         dense_state_floats_(StateFloats(spec.optimizer())) {}
 
   MemoryPlan Plan() {
@@ -317,36 +279,10 @@ class Planner {
     AddWorker("new slice while the workers change", bytes > in_steps ? bytes - in_steps : 0);
   }
 
-  // The largest matrix that Muon orthogonalises of a model, of which one thread does one at a time;
-  // and the largest of its units' elements in matrices.
-  struct Matrices {
-    uint64_t scratch = 0;
-    uint64_t largest = 0;
-    uint64_t of_unit = 0;
-  };
-  static Matrices MatricesOf(const ModelSize& model) {
-    Matrices matrices;
-    std::map<uint32_t, uint64_t> units;
-    for (const TensorSpec& tensor : model.tensors) {
-      for (const MatrixShare& matrix : MatrixShares(tensor)) {
-        matrices.largest =
-            std::max(matrices.largest, static_cast<uint64_t>(matrix.rows * matrix.columns));
-        matrices.scratch =
-            std::max(matrices.scratch,
-                     static_cast<uint64_t>(OrthogonaliseScratch(matrix.rows, matrix.columns)));
-        units[tensor.unit] += matrix.end - matrix.begin;
-      }
-    }
-    for (const auto& [unit, elements] : units) {
-      matrices.of_unit = std::max(matrices.of_unit, elements);
-    }
-    return matrices;
-  }
-
   // Adds what a worker needs beside the state to orthogonalise matrices. Where ranks divide these,
   // a unit's are sent, received and owned, of which each rank has about an equal part.
   void AddMatrices() {
-    const Matrices matrices = MatricesOf(model_);
+    const MatrixMemory matrices = PlanMatrices(model_);
     if (!all_reduce_ || !trains_ || matrices.scratch == 0) return;
     AddWorker("one matrix to orthogonalise", sizeof(float) * matrices.scratch);
     if (SizeAlong(kMatrixAxes, spec_) == 1) return;
@@ -383,71 +319,17 @@ class Planner {
       return;
     }
     if (RanksTogether(spec_) == 1) {
-      AddWorker("messages with servers", ParameterMessages(PulledBytes()));
+      AddWorker("messages with servers", served_.Parameters());
     } else {
       // Payloads to and from a server of the same machine are copied on the way
       // (worker/strategy/group/served_group.h).
       AddWorker("messages with servers",
-                ParameterMessages(CopiedPullBytes()) + (trains_ ? GradientMessages() : 0));
-      AddWorker("gradients of another stage", TiedMessageBytes());
+                served_.CopiedParameters() + (trains_ ? served_.Gradients() : 0));
+      AddWorker("gradients of another stage", trains_ ? served_.TiedGradients() : 0);
     }
     if (!half || !trains_) return;
     // What was rounded away, two steps' pushes, and the first once more while a cut is sent.
     AddWorker("what pushes carry over", 2 * (sizeof(float) + 2) * trained_);
-  }
-
-  // By unit, as they travel: gradients, and parameters that do not come where they belong.
-  std::vector<uint64_t> PushedBytes() const {
-    const uint64_t element = IsHalf(spec_.update().wire()) ? 2 : sizeof(float);
-    return UnitBytes(model_, [this, element](size_t i) {
-      const TensorSpec& tensor = model_.tensors[i];
-      return tensor.tied_to.empty() && !tensor.frozen ? element : 0;
-    });
-  }
-  std::vector<uint64_t> PulledBytes() const {
-    const auto wire = WireDType(spec_.update().wire());
-    const bool half = IsHalf(spec_.update().wire());
-    return UnitBytes(model_, [this, half, wire](size_t i) -> uint64_t {
-      const bool lands = !half || held_as_[i] == *wire;
-      return lands || !model_.tensors[i].tied_to.empty() ? 0 : 2;
-    });
-  }
-  // Returns the bytes of all parameters as they travel, by unit.
-  std::vector<uint64_t> CopiedPullBytes() const {
-    const bool half = IsHalf(spec_.update().wire());
-    return UnitBytes(model_, [this, half](size_t i) -> uint64_t {
-      return model_.tensors[i].tied_to.empty() ? (half ? 2 : SizeOf(held_as_[i])) : 0;
-    });
-  }
-  // The first of two stages with a tensor receives the other's gradient.
-  uint64_t TiedMessageBytes() const {
-    uint64_t bytes = 0;
-    for (const TensorSpec& tensor : model_.tensors) {
-      if (tensor.stages == 1 || !tensor.first_stage || tensor.frozen) continue;
-      bytes = std::max(bytes,
-                       sizeof(float) * std::min<uint64_t>(kTiedMessageElements, tensor.elements()));
-    }
-    return trains_ ? bytes : 0;
-  }
-  uint64_t SharedWithServers() const { return std::max(1u, spec_.servers()) * kConnectionBytes; }
-
-  // One worker's that servers of other machines have received: at most a window, or one unit's, and
-  // some wait there for other workers'. Those of a job's only worker stay until the clock ends. The
-  // worker sends them from where they are computed, and a server of its machine reads them there.
-  uint64_t GradientMessages() const {
-    const std::vector<uint64_t> pushed = PushedBytes();
-    const uint64_t most = std::min(SumOf(pushed), SharedWithServers());
-    if (spec_.workers() <= 1) return most;
-    const uint64_t partitions = LayoutOptions(spec_.update()).partitions;
-    const uint64_t sent = std::max(kPushWindowBytes, LargestOf(pushed, 1));
-    return std::min(most, sent + partitions * kKeptGradientBytes);
-  }
-
-  // One worker's on their way from servers, of which so many bytes of each unit do not come where
-  // they belong, as far as it asks for them: the unit that is due and the next at least.
-  static uint64_t ParameterMessages(const std::vector<uint64_t>& pulled) {
-    const uint64_t due = LargestOf(pulled, 2);
-    return std::min(SumOf(pulled), std::max(kPullWindowBytes, due));
   }
 
   void AddTransformer() {
@@ -564,7 +446,7 @@ class Planner {
     add("parameters", sizeof(float) * whole_.dense());
     const uint64_t whole = sizeof(float) * whole_.trained();
     add("optimizer state", whole * dense_state_floats_);
-    const Matrices matrices = MatricesOf(whole_);
+    const MatrixMemory matrices = PlanMatrices(whole_);
     if (matrices.scratch > 0) {
       add("matrices to orthogonalise",
           sizeof(float) * matrices.scratch * LayoutOptions(spec_.update()).partitions);
@@ -572,8 +454,8 @@ class Planner {
     add("sums of the open clock", whole);
     // An only worker's gradients are the sums, as they came.
     const uint64_t workers = std::max(1u, spec_.workers());
-    const uint64_t gradients = workers == 1 ? 0 : GradientMessages();
-    add("messages with workers", workers * (gradients + ParameterMessages(PulledBytes())));
+    const uint64_t gradients = workers == 1 ? 0 : served_.Gradients();
+    add("messages with workers", workers * (gradients + served_.Parameters()));
     if (IsHalf(spec_.update().wire())) add("what pushes carry over, in a cut", whole * W_);
     const bool deterministic = spec_.update().deterministic();
     const bool keeps_previous = HoldsUnitsInFlight(spec_) || SizeAlong(kShareAxes, spec_) > 1;
@@ -620,6 +502,7 @@ class Planner {
   const bool has_rows_;
   const bool rows_on_servers_;
   const std::vector<DType> held_as_;
+  const ServedMessages served_;
   const uint64_t dense_state_floats_;
   MemoryPlan plan_;
   // Under a ZeRO stage, the elements of a rank's slice, and those of them that are trained.

@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/job/device_validator.h"
 #include "common/job/job_road.h"
-#include "common/job/job_validator.h"
-#include "common/job/pipeline_validator.h"
-#include "common/job/zero_validator.h"
+#include "common/job/validation/device_validator.h"
+#include "common/job/validation/job_validator.h"
+#include "common/job/validation/pipeline_validator.h"
+#include "common/job/validation/zero_validator.h"
 #include "common/mesh/job_mesh.h"
 #include "common/plan/memory/rows_memory.h"
 #include "common/text/format_bytes.h"

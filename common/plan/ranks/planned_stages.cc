@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/round_up.h"
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "common/mesh/job_mesh.h"
 #include "common/plan/ranks/rank_size.h"
 #include "common/step/stage_schedule.h"

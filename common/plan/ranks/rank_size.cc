@@ -32,7 +32,7 @@ void Divide(const v1::JobSpec& spec, const Mesh& mesh, TransformerSize& size) {
   size.kv_heads = std::max<uint64_t>(1, size.kv_heads / ranks);
   size.A = size.heads * head_dim;
   size.Q = (size.heads + 2 * size.kv_heads) * head_dim;
-  // Norms of all heads together are not divided (common/job/tensor_validator.cc).
+  // Norms of all heads together are not divided (common/job/validation/tensor_validator.cc).
   if (size.P > 0) size.P = (size.heads + size.kv_heads) * head_dim;
   size.U /= ranks;
   size.F /= ranks;

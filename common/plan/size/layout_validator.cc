@@ -27,7 +27,7 @@ namespace {
 constexpr uint64_t kMostElements = uint64_t{1} << 40;
 // Each is a call to all workers in every step.
 constexpr uint64_t kMostBuckets = 1 << 20;
-// As blocks on servers may have (update.block_bytes).
+// Blocks on servers may have as many (update.block_bytes).
 constexpr uint64_t kMostMatrixBytes = 32 << 20;
 
 absl::Status TooMany(absl::string_view field, uint64_t value, absl::string_view what,

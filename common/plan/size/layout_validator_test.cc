@@ -46,7 +46,7 @@ TEST(LayoutValidatorTest, BoundsParameters) {
 }
 
 TEST(LayoutValidatorTest, BoundsMatricesOnServers) {
-  // Of 8,192 rows of 1,023 columns, 33.5 million bytes.
+  // A matrix has 8,192 rows of 1,023 columns, 33.5 million bytes.
   EXPECT_EQ(Refused(8192, "optimizer { name: 'muon' }"), "");
   EXPECT_THAT(Refused(8300, "optimizer { name: 'muon' }"),
               AllOf(HasSubstr("tensor hidden0.weight has a matrix of 8300 rows"),

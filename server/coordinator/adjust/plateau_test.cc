@@ -51,7 +51,7 @@ class PlateauTest : public testing::Test {
   v1::JobRecord record_;
 };
 
-// By PyTorch 1.13: what torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5,
+// PyTorch 1.13 made these: what torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5,
 // patience=1, cooldown=2, threshold=0.1, min_lr=0.2) does to a rate of 1.
 TEST_F(PlateauTest, DecidesAsReduceLrOnPlateau) {
   spec().set_factor(0.5);

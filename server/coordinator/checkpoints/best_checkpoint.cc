@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/job/job_road.h"
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "server/coordinator/job/evaluation_order.h"
 #include "server/coordinator/job/find_checkpoint.h"
 

@@ -11,11 +11,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "absl/types/span.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/safetensors.h"
 #include "common/program/shipped_archives.h"
-#include "proto/adjustment.pb.h"
 
 namespace muster {
 
@@ -43,16 +41,14 @@ class CheckpointArchive {
   // as the archive.
   virtual ShippedArchives& shipped() = 0;
 
-  // Makes the files of a cut a complete checkpoint by writing its manifest, which says when it was
-  // completed and what was decided for the job up to its clock. A manifest that is
+  // Makes the files of a cut a complete checkpoint by writing its manifest. A manifest that is
   // there belongs to a checkpoint that does not count (damaged, or never recorded) and is removed
   // first. DATA_LOSS: a file is missing or incomplete. FAILED_PRECONDITION: the manifest cannot be
   // written now, or the base checkpoint is gone; take the next one whole. INVALID_ARGUMENT: the
   // request does not describe one file for each partition and for each rank that writes a file.
   // REQUIRES: the job has no sound checkpoint at this clock; one call at a time per job.
-  virtual absl::StatusOr<CompletedCheckpoint> Complete(
-      const v1::CommitCheckpointRequest& request, absl::Time created,
-      absl::Span<const v1::Adjustment> decided) = 0;
+  virtual absl::StatusOr<CompletedCheckpoint> Complete(const v1::CommitCheckpointRequest& request,
+                                                       absl::Time created) = 0;
 
   // Removes one checkpoint; RemoveJob removes all of a job. OK if there is none.
   virtual absl::Status RemoveCheckpoint(absl::string_view folder) = 0;

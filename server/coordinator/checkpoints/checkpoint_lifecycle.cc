@@ -69,15 +69,6 @@ bool SameCut(const v1::CommitCheckpointRequest& a, const v1::CommitCheckpointReq
                     });
 }
 
-// Returns what was decided for the job up to a clock.
-std::vector<v1::Adjustment> DecidedBy(uint64_t clock, const v1::JobRecord& record) {
-  std::vector<v1::Adjustment> decided;
-  for (const v1::Adjustment& each : record.adjustments()) {
-    if (each.clock() <= clock) decided.push_back(each);
-  }
-  return decided;
-}
-
 // Inserts a checkpoint in order of clocks, replacing a damaged one of its clock.
 void Insert(v1::CheckpointRecord added, v1::JobRecord& record) {
   const uint64_t clock = added.clock();
@@ -147,10 +138,9 @@ void CheckpointLifecycle::Commit(Job& job, const v1::CommitCheckpointRequest& re
 
 void CheckpointLifecycle::Complete(Job& job, const v1::CommitCheckpointRequest& request) {
   job.committing = request;
-  disk_.Post([this, request = request, decided = DecidedBy(request.clock(), job.record),
-              began = clock_.Monotonic()]() mutable {
-    auto completed = CatchOutOfMemory(
-        "the call", [&] { return archive_.Complete(request, clock_.Wall(), decided); });
+  disk_.Post([this, request = request, began = clock_.Monotonic()]() mutable {
+    auto completed =
+        CatchOutOfMemory("the call", [&] { return archive_.Complete(request, clock_.Wall()); });
     request.set_seconds(request.seconds() + absl::ToDoubleSeconds(clock_.Monotonic() - began));
     logic_.Post([this, request = std::move(request), completed = std::move(completed)]() mutable {
       Completed(request, std::move(completed));

@@ -26,8 +26,7 @@ class FakeCheckpointArchive final : public CheckpointArchive {
   ShippedArchives& shipped() override { return shipped_; }
 
   absl::StatusOr<CompletedCheckpoint> Complete(const v1::CommitCheckpointRequest& request,
-                                               absl::Time,
-                                               absl::Span<const v1::Adjustment>) override {
+                                               absl::Time) override {
     if (out_of_memory) throw std::bad_alloc();
     if (!next_error.ok()) return std::exchange(next_error, absl::OkStatus());
     const std::string folder =

@@ -65,8 +65,7 @@ StorageCheckpointArchive::StorageCheckpointArchive(CheckpointStorage& storage, s
     : storage_(storage), root_(std::move(root)), shipped_(storage, root_) {}
 
 absl::StatusOr<CompletedCheckpoint> StorageCheckpointArchive::Complete(
-    const v1::CommitCheckpointRequest& request, absl::Time created,
-    absl::Span<const v1::Adjustment> decided) {
+    const v1::CommitCheckpointRequest& request, absl::Time created) {
   const v1::TaskIdentity& task = request.task();
   const std::string folder = CheckpointFolder(root_, task.job_id(), request.clock());
   v1::CheckpointManifest manifest;
@@ -79,7 +78,6 @@ absl::StatusOr<CompletedCheckpoint> StorageCheckpointArchive::Complete(
                                                    " at clock ", request.clock(),
                                                    ": schema is no serialised TablesSchema"));
   }
-  manifest.mutable_adjustments()->Assign(decided.begin(), decided.end());
   manifest.set_data_preparation(request.data_preparation());
   manifest.set_rank_files(request.rank_files());
   manifest.set_program(IsOfProgram(request));

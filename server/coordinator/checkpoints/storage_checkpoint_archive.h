@@ -18,8 +18,7 @@ class StorageCheckpointArchive final : public CheckpointArchive {
   const std::string& root() const override { return root_; }
   ShippedArchives& shipped() override { return shipped_; }
   absl::StatusOr<CompletedCheckpoint> Complete(const v1::CommitCheckpointRequest& request,
-                                               absl::Time created,
-                                               absl::Span<const v1::Adjustment> decided) override;
+                                               absl::Time created) override;
   absl::Status RemoveCheckpoint(absl::string_view folder) override;
   absl::Status RemoveLeftovers(absl::string_view job_id, const LeftoverLimits& limits) override;
   absl::Status RemoveFiles(absl::string_view job_id, uint64_t clock,

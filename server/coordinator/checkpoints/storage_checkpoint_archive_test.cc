@@ -67,11 +67,7 @@ class StorageCheckpointArchiveTest : public ::testing::Test {
 
 TEST_F(StorageCheckpointArchiveTest, WritesTheManifest) {
   request_.set_data_preparation("preparation");
-  v1::Adjustment decided;
-  decided.set_clock(5);
-  decided.set_rate_factor(0.5);
-  const auto completed =
-      archive_.Complete(request_, absl::FromUnixMillis(1234), absl::MakeConstSpan(&decided, 1));
+  const auto completed = archive_.Complete(request_, absl::FromUnixMillis(1234));
   ASSERT_TRUE(completed.ok()) << completed.status();
   const std::string folder = completed->folder;
   EXPECT_EQ(folder, "/root/j1/10");
@@ -82,8 +78,6 @@ TEST_F(StorageCheckpointArchiveTest, WritesTheManifest) {
   EXPECT_EQ(manifest.clock(), 10);
   EXPECT_EQ(manifest.created_unix_ms(), 1234);
   EXPECT_EQ(manifest.data_preparation(), "preparation");
-  ASSERT_EQ(manifest.adjustments_size(), 1);
-  EXPECT_EQ(manifest.adjustments(0).rate_factor(), 0.5);
   EXPECT_EQ(archive_.DataPreparation(folder).value(), "preparation");
   EXPECT_EQ(archive_.DataPreparation("/root/j1/11").status().code(), absl::StatusCode::kNotFound);
   ASSERT_EQ(manifest.files_size(), 2);
@@ -94,11 +88,11 @@ TEST_F(StorageCheckpointArchiveTest, WritesTheManifest) {
 
 TEST_F(StorageCheckpointArchiveTest, AMissingOrTruncatedFileIsDataLoss) {
   ASSERT_TRUE(ReplaceFile(storage_, "/root/j1/10/p1", "sec").ok());
-  const absl::Status truncated = archive_.Complete(request_, absl::UnixEpoch(), {}).status();
+  const absl::Status truncated = archive_.Complete(request_, absl::UnixEpoch()).status();
   EXPECT_EQ(truncated.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(truncated.message()), HasSubstr("job j1 at clock 10"));
   ASSERT_TRUE(storage_.DeleteRecursively("/root/j1/10/p1").ok());
-  EXPECT_EQ(archive_.Complete(request_, absl::UnixEpoch(), {}).status().code(),
+  EXPECT_EQ(archive_.Complete(request_, absl::UnixEpoch()).status().code(),
             absl::StatusCode::kDataLoss);
   EXPECT_FALSE(ReadManifest(storage_, "/root/j1/10").ok());
 }
@@ -107,14 +101,14 @@ TEST_F(StorageCheckpointArchiveTest, RanksWriteOneFileEach) {
   v1::TablesSchema schema;
   schema.set_partitions(8);
   request_.set_schema(schema.SerializeAsString());
-  EXPECT_TRUE(absl::IsInvalidArgument(archive_.Complete(request_, absl::UnixEpoch(), {}).status()))
+  EXPECT_TRUE(absl::IsInvalidArgument(archive_.Complete(request_, absl::UnixEpoch()).status()))
       << "files of partitions are missing";
   request_.set_rank_files(3);
-  const absl::Status missing = archive_.Complete(request_, absl::UnixEpoch(), {}).status();
+  const absl::Status missing = archive_.Complete(request_, absl::UnixEpoch()).status();
   EXPECT_TRUE(absl::IsInvalidArgument(missing)) << missing;
   EXPECT_THAT(std::string(missing.message()), HasSubstr("2 files for 8 partitions and 3 ranks"));
   request_.set_rank_files(2);
-  const auto completed = archive_.Complete(request_, absl::UnixEpoch(), {});
+  const auto completed = archive_.Complete(request_, absl::UnixEpoch());
   ASSERT_TRUE(completed.ok()) << completed.status();
   EXPECT_EQ(ReadManifest(storage_, completed->folder)->rank_files(), 2);
   EXPECT_EQ(archive_.Verify(completed->folder)->damage_size(), 0);
@@ -122,12 +116,12 @@ TEST_F(StorageCheckpointArchiveTest, RanksWriteOneFileEach) {
 
 TEST_F(StorageCheckpointArchiveTest, RefusesASchemaThatIsNone) {
   request_.set_schema("\xff\xff\xff");
-  EXPECT_EQ(archive_.Complete(request_, absl::UnixEpoch(), {}).status().code(),
+  EXPECT_EQ(archive_.Complete(request_, absl::UnixEpoch()).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(StorageCheckpointArchiveTest, RemovesOneOrAll) {
-  const std::string folder = archive_.Complete(request_, absl::UnixEpoch(), {})->folder;
+  const std::string folder = archive_.Complete(request_, absl::UnixEpoch())->folder;
   EXPECT_TRUE(archive_.RemoveCheckpoint(folder).ok());
   EXPECT_FALSE(*storage_.Exists(folder));
   ASSERT_TRUE(WriteFile(storage_, "/root/j1/12/p0", "x").ok());
@@ -137,7 +131,7 @@ TEST_F(StorageCheckpointArchiveTest, RemovesOneOrAll) {
 }
 
 TEST_F(StorageCheckpointArchiveTest, DescribesAndVerifies) {
-  const std::string folder = archive_.Complete(request_, absl::FromUnixMillis(1234), {})->folder;
+  const std::string folder = archive_.Complete(request_, absl::FromUnixMillis(1234))->folder;
   const v1::CheckpointStatus status = *archive_.Describe(folder);
   EXPECT_EQ(status.clock(), 10);
   EXPECT_EQ(status.files(), 2);
@@ -161,7 +155,7 @@ TEST_F(StorageCheckpointArchiveTest, DescribesAndVerifies) {
 }
 
 TEST_F(StorageCheckpointArchiveTest, LeftoversGo) {
-  ASSERT_TRUE(archive_.Complete(request_, absl::UnixEpoch(), {}).ok());
+  ASSERT_TRUE(archive_.Complete(request_, absl::UnixEpoch()).ok());
   for (const char* name : {"7/p0", "10/another", "15/p0"}) {
     ASSERT_TRUE(WriteFile(storage_, JoinUri("/root/j1", name), "left").ok());
   }
@@ -174,12 +168,12 @@ TEST_F(StorageCheckpointArchiveTest, LeftoversGo) {
 
 // Of a coordinator that died before it could record it, or of a checkpoint that is damaged.
 TEST_F(StorageCheckpointArchiveTest, AManifestThatDoesNotCountGoesBeforeTheNext) {
-  ASSERT_TRUE(archive_.Complete(request_, absl::FromUnixMillis(1), {}).ok());
-  ASSERT_TRUE(archive_.Complete(request_, absl::FromUnixMillis(2), {}).ok());
+  ASSERT_TRUE(archive_.Complete(request_, absl::FromUnixMillis(1)).ok());
+  ASSERT_TRUE(archive_.Complete(request_, absl::FromUnixMillis(2)).ok());
   EXPECT_EQ(ReadManifest(storage_, "/root/j1/10")->created_unix_ms(), 2);
   // Not before it is known that the next can be.
   request_.mutable_files(0)->set_path("p9");
-  EXPECT_EQ(archive_.Complete(request_, absl::UnixEpoch(), {}).status().code(),
+  EXPECT_EQ(archive_.Complete(request_, absl::UnixEpoch()).status().code(),
             absl::StatusCode::kDataLoss);
   EXPECT_EQ(ReadManifest(storage_, "/root/j1/10")->created_unix_ms(), 2);
 }
@@ -220,24 +214,24 @@ TEST_F(StorageCheckpointArchiveTest, AManifestThatCannotBeWrittenGivesTheCheckpo
   struct rlimit limited = before;
   limited.rlim_cur = 10;
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limited), 0);
-  const absl::Status full = archive.Complete(request_, absl::UnixEpoch(), {}).status();
+  const absl::Status full = archive.Complete(request_, absl::UnixEpoch()).status();
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(full.code(), absl::StatusCode::kFailedPrecondition) << full;
   EXPECT_THAT(std::string(full.message()), HasSubstr("job j1 at clock 10 cannot be completed"));
-  EXPECT_TRUE(archive.Complete(request_, absl::UnixEpoch(), {}).ok());
+  EXPECT_TRUE(archive.Complete(request_, absl::UnixEpoch()).ok());
   ASSERT_TRUE(disk.DeleteRecursively(root).ok());
 }
 
 TEST_F(StorageCheckpointArchiveTest, ADeltaNamesWhatItGoesOnFrom) {
   const v1::CommitCheckpointRequest delta = Cut(12, 10);
-  const absl::Status alone = archive_.Complete(delta, absl::UnixEpoch(), {}).status();
+  const absl::Status alone = archive_.Complete(delta, absl::UnixEpoch()).status();
   EXPECT_EQ(alone.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(alone.message()), HasSubstr("goes on from that at clock 10"));
   EXPECT_THAT(std::string(alone.message()), HasSubstr("take the next one whole"));
   EXPECT_FALSE(*storage_.Exists("/root/j1/12/MANIFEST"));
-  ASSERT_TRUE(archive_.Complete(request_, absl::UnixEpoch(), {}).ok());
-  const auto completed = archive_.Complete(delta, absl::UnixEpoch(), {});
+  ASSERT_TRUE(archive_.Complete(request_, absl::UnixEpoch()).ok());
+  const auto completed = archive_.Complete(delta, absl::UnixEpoch());
   ASSERT_TRUE(completed.ok()) << completed.status();
   EXPECT_EQ(completed->base_clock, 10u);
   EXPECT_EQ(archive_.Describe(completed->folder)->base_clock(), 10u);
@@ -278,7 +272,7 @@ TEST(StorageCheckpointArchiveMemoryTest, ACheckpointTooLargeForMemoryIsAnsweredB
 }
 
 TEST_F(StorageCheckpointArchiveTest, ExportingADamagedCheckpointFails) {
-  const std::string folder = archive_.Complete(request_, absl::UnixEpoch(), {})->folder;
+  const std::string folder = archive_.Complete(request_, absl::UnixEpoch())->folder;
   std::string bytes = *ReadFile(storage_, "/root/j1/10/p0");
   bytes.back() ^= 1;
   ASSERT_TRUE(ReplaceFile(storage_, "/root/j1/10/p0", bytes).ok());

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "proto/job.pb.h"
 #include "proto/job_record.pb.h"
 

@@ -16,7 +16,7 @@ void LossJumps::Add(absl::Span<const SeriesPoint> losses) {
     double sum = 0;
     for (const Loss& each : last_) sum += each.mean * static_cast<double>(each.steps);
     const double mean = steps_ == 0 ? 0 : sum / static_cast<double>(steps_);
-    // Of several steps that were reported together the highest counts.
+    // The highest counts of several steps that were reported together.
     if (steps_ >= kLeastSteps && mean > 0 && point.max > factor_ * mean) {
       if (!jump_.has_value()) jump_ = {.step = point.first_step, .loss = point.max, .mean = mean};
       continue;

@@ -66,7 +66,7 @@ struct TaskState {
   bool leaves = false;
   // The job that waits for this slot, which its own job can do without; empty: none.
   std::string wanted_by;
-  // With min_workers: true if the next round does not wait for the slot, which was given up in an
+  // True under min_workers if the next round does not wait for the slot, which was given up in an
   // orderly way.
   bool not_awaited = false;
   // Clock of the job's last checkpoint when its worker was first seen to leave, if the task stays
@@ -168,7 +168,7 @@ struct Job {
   bool removing = false;
   // Grows with every change that the job's status shows.
   uint64_t status_version = 1;
-  // With max_workers: time from which on the job takes further slots.
+  // Time from which on the job takes further slots (max_workers).
   absl::Duration grows_after = -absl::InfiniteDuration();
   // Time at which progress was last stored, and whether more has come since.
   absl::Duration progress_stored;

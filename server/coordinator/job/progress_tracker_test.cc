@@ -137,7 +137,7 @@ TEST(ProgressTrackerTest, KnowsWhichStepsWereMadeAgain) {
   tracker.Add(ProgressReport(0, 10, 10), absl::Seconds(0));
   tracker.RollBack(4);
   const double before = tracker.training_seconds();
-  // Of these eight steps the first six had been made.
+  // The first six of these eight steps had been made.
   tracker.Add(ProgressReport(0, 12, 8), absl::Seconds(1));
   const v1::SlotProgress& slot = tracker.record().slots(0);
   EXPECT_EQ(slot.redone_steps(), 6);

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/model_limits.h"
 #include "common/eval/confusion.h"
-#include "common/job/name_validator.h"
+#include "common/job/validation/name_validator.h"
 #include "common/text/utf8.h"
 #include "server/coordinator/job/evaluation_gatherer.h"
 

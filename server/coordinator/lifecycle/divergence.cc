@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/job/adjustments.h"
 #include "common/step/step_batches.h"
@@ -13,13 +12,10 @@ namespace muster {
 namespace {
 
 constexpr double kDefaultFactorOfReturn = 0.5;
-// Begins the reason of every adjustment of a return, which tells it from others.
-constexpr absl::string_view kWentBack = "went back since ";
 
 uint32_t CountReturns(const v1::JobRecord& record) {
-  return std::count_if(
-      record.adjustments().begin(), record.adjustments().end(),
-      [](const v1::Adjustment& each) { return absl::StartsWith(each.reason(), kWentBack); });
+  return std::count_if(record.adjustments().begin(), record.adjustments().end(),
+                       [](const v1::Adjustment& each) { return each.returned(); });
 }
 
 }  // namespace
@@ -51,7 +47,8 @@ v1::Adjustment AdjustmentOfReturn(const v1::JobRecord& before, const v1::JobReco
     next.set_skipped_examples(batches.At(static_cast<int64_t>(std::max(reached, clock))).begin -
                               batches.At(static_cast<int64_t>(clock)).begin);
   }
-  next.set_reason(absl::StrCat(kWentBack, why));
+  next.set_reason(absl::StrCat("went back since ", why));
+  next.set_returned(true);
   return next;
 }
 

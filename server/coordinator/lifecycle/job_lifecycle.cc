@@ -10,7 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/adjustments.h"
 #include "common/job/job_road.h"
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "common/mesh/job_mesh.h"
 #include "common/text/utf8.h"
 #include "server/coordinator/adjust/describe.h"
@@ -18,15 +18,12 @@
 #include "server/coordinator/job/find_checkpoint.h"
 #include "server/coordinator/job/job_state_machine.h"
 #include "server/coordinator/lifecycle/divergence.h"
+#include "server/coordinator/lifecycle/lifecycle_texts.h"
 #include "server/coordinator/lifecycle/round_failures.h"
 #include "server/coordinator/lifecycle/round_record.h"
 
 namespace muster {
 namespace {
-
-std::string CodeName(int code) {
-  return absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
-}
 
 // Time after a job's end in which its daemons tell the last text of its tasks, beside the grace
 // that these have.
@@ -35,13 +32,6 @@ constexpr absl::Duration kToTellLastText = absl::Seconds(30);
 // Most rounds of all-reduce in a row without a step.
 constexpr uint32_t kMaxMeetings = 20;
 
-// Says what slots that have met do.
-std::string Describe(const v1::RendezvousRecord& met, const v1::JobSpec& spec) {
-  if (RunsProgram(spec)) return PolicyName(spec);
-  return absl::StrCat(met.training_examples(), " training and ", met.held_out_examples(),
-                      " held-out examples, ", met.total_steps(), " steps, ", PolicyName(spec));
-}
-
 // Returns how many roll-backs in a row, or failures of one slot, the job survives.
 uint32_t MostRollBacks(const v1::JobSpec& spec) {
   return RunsProgram(spec) ? spec.model().program().max_restarts() : kMaxRollBacks;
@@ -49,17 +39,6 @@ uint32_t MostRollBacks(const v1::JobSpec& spec) {
 
 uint32_t MostFailures(const v1::JobSpec& spec) {
   return RunsProgram(spec) ? spec.model().program().max_restarts() : kMaxSlotFailures;
-}
-
-// Names the slots of a program whose processes have ended well; empty if there are none. What the
-// others do may wait for them in vain.
-std::string EndedBefore(const v1::JobRecord& record) {
-  std::vector<int> done;
-  for (int slot = 0; slot < record.slots_size(); ++slot) {
-    if (record.slots(slot).done()) done.push_back(slot);
-  }
-  if (done.empty() || !RunsProgram(record.spec())) return "";
-  return absl::StrCat(" (slot ", absl::StrJoin(done, ", "), " had ended with status 0 before)");
 }
 
 // Returns how a program's process ended, without what it printed, if no process of the job has made
@@ -84,26 +63,6 @@ void SetMet(const v1::RendezvousRecord& met, int64_t now_unix_ms, v1::JobRecord&
   if (record.started_unix_ms() == 0) record.set_started_unix_ms(now_unix_ms);
 }
 
-// Says where the present generation begins.
-std::string StartOf(const v1::JobRecord& record) {
-  std::string from;
-  if (record.restore_uri().empty()) {
-    from = RunsProgram(record.spec()) ? ": there is no checkpoint"
-                                      : ", with initial values: there is no checkpoint";
-  } else if (record.restore_uri() == record.initial_uri()) {
-    from = absl::StrCat(" (", record.initial_uri(), "): there is no later checkpoint");
-  }
-  return absl::StrCat("generation ", record.generation(), " starts again from clock ",
-                      record.start_clock(), from);
-}
-
-// Says how long the job pauses before it goes on; empty if it does not.
-std::string TellDelay(absl::Duration delay) {
-  if (delay == absl::ZeroDuration()) return "";
-  return absl::StrCat(", after a pause of ", absl::FormatDuration(delay),
-                      ", since this came again without progress");
-}
-
 // Returns whether losing the tasks of these slots interrupts the job. An all-reduce job does not
 // miss slots outside its present round.
 bool Hurts(const v1::JobRecord& record, const std::vector<uint32_t>& lost) {
@@ -111,26 +70,6 @@ bool Hurts(const v1::JobRecord& record, const std::vector<uint32_t>& lost) {
   if (record.round().number() == 0) return true;
   return std::any_of(lost.begin(), lost.end(),
                      [&](uint32_t slot) { return IsMember(record, slot); });
-}
-
-// Returns whether the slot was a member of the last round.
-bool WasMember(const v1::JobRecord& record, uint32_t slot) {
-  const auto& members = record.round().members();
-  return std::any_of(members.begin(), members.end(),
-                     [&](const v1::RoundMember& member) { return member.slot() == slot; });
-}
-
-// Says how many slots form the round.
-std::string WhoMet(const Rendezvous::Round& next, const v1::JobRecord& record) {
-  const size_t ranks = next.peers.size(), workers = record.spec().workers();
-  if (ranks < workers) return absl::StrCat("goes on with ", ranks, " of ", workers, " workers");
-  if (MostWorkers(record.spec()) == workers) return absl::StrCat("all ", ranks, " slots met");
-  const auto joined = std::count_if(next.peers.begin(), next.peers.end(), [&](const auto& peer) {
-    return !WasMember(record, peer.slot());
-  });
-  const Mesh mesh = MeshOf(record.spec(), static_cast<uint32_t>(ranks));
-  return absl::StrCat(ranks, " workers with ", mesh.size(kDataAxes), " data ranks, of which ",
-                      joined, " joined, met");
 }
 
 // Clears the failures of slots that were not in the last round, whose failures then did no harm.
@@ -308,7 +247,7 @@ absl::Status JobLifecycle::Met(Job& job, const v1::RendezvousRecord& met) {
   SetMet(met, jobs_.NowUnixMs(), change.record);
   change.events.push_back(absl::StrCat("all ", job.slots(), " slots met in generation ",
                                        job.record.generation(), ": ",
-                                       Describe(met, job.record.spec())));
+                                       DescribeMeeting(met, job.record.spec())));
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   for (TaskState& task : job.tasks) task.heard = true;
   return absl::OkStatus();
@@ -348,7 +287,7 @@ absl::Status JobLifecycle::OpenRound(Job& job, const v1::RendezvousRecord& met,
       job.record.has_met()
           ? absl::StrCat(who, " again in round ", record.number(), ", ", from, ended)
           : absl::StrCat(who, " in generation ", job.record.generation(), ": ",
-                         Describe(met, job.record.spec())));
+                         DescribeMeeting(met, job.record.spec())));
   SetMet(met, jobs_.NowUnixMs(), change.record);
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   for (const v1::CollectivePeer& peer : round.peers) {

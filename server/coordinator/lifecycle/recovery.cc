@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/status/status.h"
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "common/text/utf8.h"
 #include "server/coordinator/cluster/shard_map.h"
 #include "server/coordinator/job/find_checkpoint.h"

@@ -24,6 +24,12 @@ bool IsMember(const v1::JobRecord& record, uint32_t slot) {
   return member != members.end() && member->slot() == slot && IsPresent(record, *member);
 }
 
+bool WasMember(const v1::JobRecord& record, uint32_t slot) {
+  const auto& members = record.round().members();
+  return std::any_of(members.begin(), members.end(),
+                     [&](const v1::RoundMember& member) { return member.slot() == slot; });
+}
+
 bool RoundLasts(const v1::JobRecord& record, const Rendezvous& next) {
   const auto& members = record.round().members();
   return !members.empty() &&

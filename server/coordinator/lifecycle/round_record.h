@@ -19,6 +19,9 @@ namespace muster {
 // Returns whether the slot's present task is a member of the present round.
 bool IsMember(const v1::JobRecord& record, uint32_t slot);
 
+// Returns whether the slot was a member of the last round.
+bool WasMember(const v1::JobRecord& record, uint32_t slot);
+
 // Returns whether all tasks of the round are still their slots' tasks, and none has come to meet
 // again (`next` holds those that have). REQUIRES: `next` is the job's own.
 bool RoundLasts(const v1::JobRecord& record, const Rendezvous& next);

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_road.h"
-#include "common/job/name_validator.h"
+#include "common/job/validation/name_validator.h"
 #include "server/coordinator/job/job_state_machine.h"
 #include "server/coordinator/requests/job_status.h"
 #include "server/coordinator/requests/list_jobs.h"

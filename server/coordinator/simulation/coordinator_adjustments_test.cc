@@ -1,4 +1,4 @@
-// What is decided for a running job: once, for all its tasks, whoever is lost.
+// Decisions for a running job are made once, for all its tasks, whoever is lost.
 #include <string>
 
 #include "absl/time/time.h"

@@ -1,5 +1,6 @@
 // Jobs that go back when their training loss is not finite, or jumps.
 #include <string>
+#include <utility>
 
 #include "absl/time/time.h"
 #include "common/job/test_jobs.h"
@@ -12,6 +13,7 @@ namespace muster {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class DivergenceTest : public testing::TestWithParam<v1::UpdateSpec::Road> {
@@ -202,6 +204,28 @@ TEST_P(DivergenceTest, PassesOverTheExamplesThatWereSeen) {
   Train(5, 6, 1);
   Diverge(6);
   EXPECT_EQ(cluster_.Order(job_, 0)->data_examples(), 88u) << "behind those of steps 6 and 7, too";
+}
+
+TEST_P(DivergenceTest, PassesOverBatchesThatChange) {
+  for (const auto& [step, batch_size] : {std::pair<uint64_t, uint32_t>{3, 10}, {7, 20}}) {
+    v1::BatchChange& change = *spec_.add_batch_changes();
+    change.set_step(step);
+    change.set_batch_size(batch_size);
+  }
+  spec_.mutable_divergence()->set_skip_examples(true);
+  Start();
+  Train(0, 5, 1);
+  Checkpoint(5);
+  Train(5, 8, 1);
+  Diverge(8);
+  ASSERT_EQ(Status().adjustments_size(), 1);
+  // Steps 6 and 7 have 10 examples each, 8 and 9 have 20.
+  EXPECT_EQ(Status().adjustments(0).skipped_examples(), 60u);
+  const v1::TaskOrder order = *cluster_.Order(job_, 0);
+  EXPECT_EQ(order.data_clock(), 5u);
+  EXPECT_EQ(order.data_examples(), 104u);
+  EXPECT_THAT(order.earlier_data_clocks(), ElementsAre(3, 5));
+  EXPECT_THAT(order.earlier_data_examples(), ElementsAre(24, 44));
 }
 
 INSTANTIATE_TEST_SUITE_P(Roads, DivergenceTest,

@@ -50,7 +50,7 @@ class CopyingStrategy final : public Strategy {
   absl::Status PushRows(MicroBatch& micro_batch) override { return inner_.PushRows(micro_batch); }
   absl::Status EndStep() override;
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override { return inner_.Cut(clock); }
-  BackgroundCuts* background_cuts() override { return inner_.background_cuts(); }
+  BackgroundCuts& background_cuts() override { return inner_.background_cuts(); }
   absl::StatusOr<CutEnd> EndCut(CutEnd mine) override { return inner_.EndCut(mine); }
   const LossScaler* loss_scaler() const override { return inner_.loss_scaler(); }
   StrategyCounters counters() const override { return inner_.counters(); }

@@ -46,8 +46,8 @@ struct StepReport {
   double compute_seconds = 0;
   double exposed_communication_seconds = 0;
   double waiting_seconds = 0;
-  // Of training_seconds: the steps that an earlier round had reported, and their number, which
-  // `steps` does not include.
+  // The part of training_seconds that went to steps that an earlier round had reported, and their
+  // number, which `steps` does not include.
   double redone_seconds = 0;
   uint64_t redone_steps = 0;
   // Time beside these steps in which training stood still for an evaluation, or a checkpoint.

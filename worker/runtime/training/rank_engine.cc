@@ -6,7 +6,7 @@
 
 #include "common/base/round_up.h"
 #include "common/base/status_macros.h"
-#include "common/job/job_validator.h"
+#include "common/job/validation/job_validator.h"
 #include "common/mesh/job_mesh.h"
 #include "common/plan/ranks/planned_stages.h"
 #include "common/step/stage_spec.h"

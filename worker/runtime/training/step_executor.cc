@@ -261,7 +261,7 @@ void StepExecutor::Measure(int unit, float loss_scale, const MicroBatch& micro_b
   const std::vector<TensorSpec>& tensors = model_.description().tensors;
   const double divisor = static_cast<double>(loss_scale) * micro_batch.loss_weight;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    // What moves by signs has no gradient, and is not in the norm of the whole.
+    // A bias that moves by signs has no gradient, and is not in the norm of the whole.
     if (static_cast<int>(tensors[i].unit) != unit || tensors[i].sign_rate > 0) continue;
     sums.first_micro_batch->squared_norm +=
         SquaredNorm(strategy_.gradients()[i]) / (divisor * divisor);

@@ -26,10 +26,9 @@ v1::CommitCheckpointRequest RequestFor(uint64_t clock, const std::vector<Partiti
 
 // Reports that an attempt failed or that the checkpoint is given up.
 v1::CommitCheckpointRequest FailureOf(uint64_t clock, const std::vector<PartitionFile>& written,
-                                      absl::string_view why, SeriesPosition position) {
+                                      absl::string_view why) {
   v1::CommitCheckpointRequest request = RequestFor(clock, written);
   request.set_failure(std::string(why));
-  request.set_tried_again(position == SeriesPosition::kLast);
   return request;
 }
 
@@ -48,13 +47,13 @@ TaskCheckpoints::TaskCheckpoints(Options options, TrainingState& state,
 
 absl::Status TaskCheckpoints::Take(uint64_t clock, SeriesPosition position) {
   MUSTER_RETURN_IF_ERROR(Finish());
-  if (cuts_ == nullptr || position == SeriesPosition::kLast) return TakeWhole(clock, position);
   began_ = clock_.Monotonic();
-  MUSTER_RETURN_IF_ERROR(cuts_->Take(clock));
+  if (position == SeriesPosition::kLast) return TakeLast(clock);
+  MUSTER_RETURN_IF_ERROR(cuts_.Take(clock));
   if (!options_.commits) return absl::OkStatus();
   under_way_ = clock;
   under_way_base_ = BaseOfNext();
-  cuts_->Write(clock, under_way_base_);
+  cuts_.Write(clock, under_way_base_);
   return absl::OkStatus();
 }
 
@@ -68,21 +67,15 @@ v1::CommitCheckpointRequest TaskCheckpoints::CommitOf(
   return request;
 }
 
-absl::Status TaskCheckpoints::TakeWhole(uint64_t clock, SeriesPosition position) {
+absl::Status TaskCheckpoints::TakeLast(uint64_t clock) {
   Backoff attempts(kAttempts, Philox(0, "checkpoint", ""));
   bool waited = false;
   while (true) {
-    MUSTER_ASSIGN_OR_RETURN(const std::string failure, TryWhole(clock, position));
-    MUSTER_ASSIGN_OR_RETURN(const CutEnd end,
-                            state_.EndCut(failure.empty() ? CutEnd::kCommitted : CutEnd::kGivenUp));
+    MUSTER_ASSIGN_OR_RETURN(const std::string failure, TryLast(clock));
+    MUSTER_ASSIGN_OR_RETURN(
+        const CutEnd end, state_.EndCut(failure.empty() ? CutEnd::kCommitted : CutEnd::kTryAgain));
     if (end == CutEnd::kCommitted) {
-      if (options_.commits) last_ = clock;
-      deltas_ = 0;
       if (waited) options_.log(absl::StrCat("the checkpoint at step ", clock, " is written now"));
-      return absl::OkStatus();
-    }
-    if (position == SeriesPosition::kMoreFollow) {
-      if (options_.commits) LogGivenUp(clock, failure);
       return absl::OkStatus();
     }
     if (options_.commits && !std::exchange(waited, true)) {
@@ -97,8 +90,7 @@ absl::Status TaskCheckpoints::TakeWhole(uint64_t clock, SeriesPosition position)
   }
 }
 
-absl::StatusOr<std::string> TaskCheckpoints::TryWhole(uint64_t clock, SeriesPosition position) {
-  began_ = clock_.Monotonic();
+absl::StatusOr<std::string> TaskCheckpoints::TryLast(uint64_t clock) {
   MUSTER_ASSIGN_OR_RETURN(const CutFiles files, state_.Cut(clock));
   // Rank 0 reports for all: every slot got the same answers.
   if (!options_.commits) return files.failure;
@@ -113,8 +105,9 @@ absl::StatusOr<std::string> TaskCheckpoints::TryWhole(uint64_t clock, SeriesPosi
     }
     failure = std::string(status.message());
   }
-  coordinator_status_ =
-      coordinator_.CommitCheckpoint(FailureOf(clock, files.by_partition, failure, position), {});
+  v1::CommitCheckpointRequest failed = FailureOf(clock, files.by_partition, failure);
+  failed.set_tried_again(true);
+  coordinator_status_ = coordinator_.CommitCheckpoint(std::move(failed), {});
   MUSTER_RETURN_IF_ERROR(coordinator_status_);
   return failure;
 }
@@ -125,7 +118,7 @@ absl::optional<uint64_t> TaskCheckpoints::BaseOfNext() const {
 
 absl::Status TaskCheckpoints::GoOn() {
   if (!under_way_.has_value()) return absl::OkStatus();
-  if (commit_ == nullptr) return cuts_->Written() ? FilesWritten() : absl::OkStatus();
+  if (commit_ == nullptr) return cuts_.Written() ? FilesWritten() : absl::OkStatus();
   const absl::optional<absl::Status> status = commit_->Poll();
   return status.has_value() ? Answered(*status) : absl::OkStatus();
 }
@@ -138,7 +131,7 @@ absl::Status TaskCheckpoints::Finish() {
 }
 
 absl::Status TaskCheckpoints::FilesWritten() {
-  MUSTER_ASSIGN_OR_RETURN(CutFiles files, cuts_->AwaitFiles());
+  MUSTER_ASSIGN_OR_RETURN(CutFiles files, cuts_.AwaitFiles());
   files_ = std::move(files.by_partition);
   if (!files.failure.empty()) {
     GiveUp(files.failure);
@@ -163,19 +156,14 @@ absl::Status TaskCheckpoints::Answered(const absl::Status& status) {
   return absl::OkStatus();
 }
 
-void TaskCheckpoints::LogGivenUp(uint64_t clock, absl::string_view why) {
-  options_.log(absl::StrCat("the checkpoint at step ", clock, " is given up: ", why,
+void TaskCheckpoints::GiveUp(absl::string_view why) {
+  options_.log(absl::StrCat("the checkpoint at step ", *under_way_, " is given up: ", why,
                             "; training goes on, and the next checkpoint is full"));
   last_.reset();
   deltas_ = 0;
-}
-
-void TaskCheckpoints::GiveUp(absl::string_view why) {
-  LogGivenUp(*under_way_, why);
   given_up_ = true;
   // The written files take room that the next checkpoint may need.
-  commit_ = std::make_unique<BackgroundCommit>(
-      coordinator_, FailureOf(*under_way_, files_, why, SeriesPosition::kMoreFollow));
+  commit_ = std::make_unique<BackgroundCommit>(coordinator_, FailureOf(*under_way_, files_, why));
 }
 
 }  // namespace muster

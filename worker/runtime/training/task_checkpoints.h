@@ -23,12 +23,11 @@ namespace muster {
 
 // Takes a job's checkpoints on behalf of one slot's trainer.
 //
-// If the state has background cuts, all checkpoints except the last are taken without waiting for
-// files: every slot takes the cut and trains on. Rank 0 has the files written and commits them with
-// the coordinator once all are durable, both while it trains. One checkpoint is under way at a
-// time: rank 0's next cut waits for it (the other slots go on until they need rank 0's pushes or
-// are at the same cut of its group). The last checkpoint is whole, and every slot waits until its
-// files are durable.
+// All checkpoints except the last are taken without waiting for files: every slot takes the cut and
+// trains on. Rank 0 has the files written and commits them with the coordinator once all are
+// durable, both while it trains. One checkpoint is under way at a time: rank 0's next cut waits for
+// it (the other slots go on until they need rank 0's pushes or are at the same cut of its group).
+// The last checkpoint is whole, and every slot waits until its files are durable.
 //
 // Every `full_every`th checkpoint is full; the others are deltas on the last one that this task has
 // committed. So the first checkpoint of a new task or generation is full. A checkpoint is given up
@@ -76,23 +75,22 @@ class TaskCheckpoints {
  private:
   v1::CommitCheckpointRequest CommitOf(uint64_t clock,
                                        const std::vector<PartitionFile>& files) const;
-  absl::Status TakeWhole(uint64_t clock, SeriesPosition position);
+  // Takes the last checkpoint.
+  absl::Status TakeLast(uint64_t clock);
   // Makes one attempt, up to the coordinator's answer. Returns why the attempt failed, as far as
   // this slot knows; empty if it did not.
-  absl::StatusOr<std::string> TryWhole(uint64_t clock, SeriesPosition position);
+  absl::StatusOr<std::string> TryLast(uint64_t clock);
   absl::optional<uint64_t> BaseOfNext() const;
   // Takes the files of the cut at under_way_, waiting for them, and starts their commit.
   absl::Status FilesWritten();
   // Takes the coordinator's answer to commit_.
   absl::Status Answered(const absl::Status& status);
-  // Logs that the checkpoint is given up, and makes the next one full.
-  void LogGivenUp(uint64_t clock, absl::string_view why);
+  // Logs that the checkpoint under way is given up, reports it, and makes the next one full.
   void GiveUp(absl::string_view why);
 
   const Options options_;
   TrainingState& state_;
-  // Null if the state takes only whole cuts.
-  BackgroundCuts* const cuts_;
+  BackgroundCuts& cuts_;
   CoordinatorClient& coordinator_;
   const Clock& clock_;
   // Time at which the last cut began.

@@ -42,7 +42,7 @@ class CutsOnly final : public TrainingState, public BackgroundCuts {
     ends.push_back(mine);
     return others_end.value_or(mine);
   }
-  BackgroundCuts* background_cuts() override { return in_background ? this : nullptr; }
+  BackgroundCuts& background_cuts() override { return *this; }
 
   absl::Status Take(uint64_t clock) override {
     calls.push_back(absl::StrCat("take ", clock));
@@ -60,7 +60,6 @@ class CutsOnly final : public TrainingState, public BackgroundCuts {
     return {.by_partition = {{0, "f0", 10, 11}, {1, "f1", 20, 21}}, .failure = ""};
   }
 
-  bool in_background = true;
   bool written = false;
   // The next answer of AwaitFiles.
   absl::StatusOr<CutFiles> files = Both();
@@ -220,15 +219,6 @@ TEST_F(TaskCheckpointsTest, OthersOnlyTake) {
   EXPECT_THAT(coordinator_.Committed(), IsEmpty());
 }
 
-TEST_F(TaskCheckpointsTest, WithoutBackgroundCutsAllAreWhole) {
-  cuts_.in_background = false;
-  TaskCheckpoints checkpoints = Make(true, 3);
-  TakeAll(checkpoints, 10);
-  TakeAll(checkpoints, 20);
-  EXPECT_THAT(TakeCalls(), ElementsAre("cut 10", "cut 20"));
-  EXPECT_THAT(coordinator_.Committed(), ElementsAre(10, 20));
-}
-
 TEST_F(TaskCheckpointsTest, EverySoManythIsFullAndSoIsTheLast) {
   TaskCheckpoints checkpoints = Make(true, 3);
   for (const uint64_t clock : {10, 20, 30, 40, 50}) TakeAll(checkpoints, clock);
@@ -260,26 +250,6 @@ TEST_F(TaskCheckpointsTest, ALostViewIsGivenUpAndTheNextIsFull) {
   EXPECT_EQ(failures[0].files(0).path(), "f0");
 }
 
-TEST_F(TaskCheckpointsTest, AWholeCutThatCannotBeWrittenIsGivenUp) {
-  cuts_.in_background = false;
-  TaskCheckpoints checkpoints = Make();
-  cuts_.whole_failures = {"rank 1 could not write its part of a cut: no space left"};
-  ASSERT_EQ(checkpoints.Take(10, SeriesPosition::kMoreFollow), absl::OkStatus());
-  EXPECT_THAT(coordinator_.Committed(), IsEmpty());
-  EXPECT_EQ(coordinator_.Failures().size(), 1);
-  // So is one whose manifest cannot be written.
-  coordinator_.answer = absl::FailedPreconditionError("cannot write MANIFEST: no space left");
-  ASSERT_EQ(checkpoints.Take(20, SeriesPosition::kMoreFollow), absl::OkStatus());
-  EXPECT_EQ(coordinator_.Failures().size(), 2);
-  EXPECT_EQ(checkpoints.coordinator_status(), absl::OkStatus());
-  coordinator_.answer = absl::OkStatus();
-  ASSERT_EQ(checkpoints.Take(30, SeriesPosition::kMoreFollow), absl::OkStatus());
-  EXPECT_THAT(cuts_.ends, ElementsAre(CutEnd::kGivenUp, CutEnd::kGivenUp, CutEnd::kCommitted));
-  EXPECT_THAT(log_, ElementsAre(HasSubstr("step 10 is given up: rank 1"),
-                                HasSubstr("step 20 is given up: cannot write MANIFEST")));
-  EXPECT_EQ(waits_, 0);
-}
-
 TEST_F(TaskCheckpointsTest, TheLastOneIsTriedUntilItIsThere) {
   TaskCheckpoints checkpoints = Make();
   cuts_.whole_failures = {"no space left", "no space left"};
@@ -300,9 +270,7 @@ TEST_F(TaskCheckpointsTest, TheLastOneIsTriedUntilItIsThere) {
 // Whoever does not commit hears of it from rank 0.
 TEST_F(TaskCheckpointsTest, AllTryAgainWhenTheCommitFails) {
   TaskCheckpoints checkpoints = Make(/*commits=*/false);
-  cuts_.others_end = CutEnd::kGivenUp;
-  ASSERT_EQ(checkpoints.Take(10, SeriesPosition::kMoreFollow), absl::OkStatus())
-      << "replicas go on";
+  cuts_.others_end = CutEnd::kTryAgain;
   stopped_ = true;
   EXPECT_EQ(checkpoints.Take(40, SeriesPosition::kLast).code(), absl::StatusCode::kCancelled);
   EXPECT_THAT(coordinator_.Failures(), IsEmpty());

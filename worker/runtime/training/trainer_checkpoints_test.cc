@@ -1,4 +1,4 @@
-// Which checkpoints and evaluations the trainer makes, and in which order.
+// The checkpoints and evaluations that the trainer makes, and their order.
 #include <cstdint>
 #include <fstream>
 #include <vector>

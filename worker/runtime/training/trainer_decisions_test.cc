@@ -1,4 +1,4 @@
-// What is decided while a job runs, as the trainer asks for it and goes on with it.
+// The trainer asks what is decided while a job runs, and goes on with it.
 #include <cstdint>
 #include <utility>
 #include <vector>

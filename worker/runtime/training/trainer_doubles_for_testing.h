@@ -11,12 +11,13 @@
 #include "absl/types/optional.h"
 #include "worker/nn/loss_scaler.h"
 #include "worker/nn/model.h"
+#include "worker/strategy/background_cuts.h"
 #include "worker/strategy/local_strategy_for_testing.h"
 
 namespace muster {
 
 // A strategy that counts cuts and passes everything else on.
-class CountingStrategy final : public Strategy {
+class CountingStrategy final : public Strategy, private BackgroundCuts {
  public:
   CountingStrategy(Strategy& inner, uint64_t start) : inner_(inner), start_(start) {}
 
@@ -58,8 +59,9 @@ class CountingStrategy final : public Strategy {
   }
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override {
     cuts_.push_back(clock);
-    return CutFiles{.by_partition = {{0, "f0", 10, 11}, {1, "f1", 20, 21}}, .failure = ""};
+    return AwaitFiles();
   }
+  BackgroundCuts& background_cuts() override { return *this; }
   absl::StatusOr<CutEnd> EndCut(CutEnd mine) override {
     if (committed_) committed_();
     return mine;
@@ -88,6 +90,16 @@ class CountingStrategy final : public Strategy {
   const std::vector<SeriesPosition>& positions() const { return positions_; }
 
  private:
+  absl::Status Take(uint64_t clock) override {
+    cuts_.push_back(clock);
+    return absl::OkStatus();
+  }
+  void Write(uint64_t clock, absl::optional<uint64_t> base) override {}
+  bool Written() const override { return true; }
+  absl::StatusOr<CutFiles> AwaitFiles() override {
+    return CutFiles{.by_partition = {{0, "f0", 10, 11}, {1, "f1", 20, 21}}, .failure = ""};
+  }
+
   Strategy& inner_;
   const uint64_t start_;
   uint64_t clock_ = 0;

@@ -76,7 +76,7 @@ class GroupCuts final : public BackgroundCuts {
   // The clock of the last cut.
   uint64_t cut_clock_ = 0;
   Communicator* world_ = nullptr;
-  // On rank 0 after Exchange, until AwaitFiles.
+  // Rank 0 has them from Exchange to AwaitFiles.
   absl::optional<CutFiles> files_;
 };
 

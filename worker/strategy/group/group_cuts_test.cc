@@ -32,7 +32,7 @@ constexpr uint64_t kLastStep = 5;
 
 // Rank 0 has the files written, as the trainer does.
 absl::Status Take(ShardedTask& task, int rank, uint64_t clock) {
-  BackgroundCuts& cuts = *task.strategy().background_cuts();
+  BackgroundCuts& cuts = task.strategy().background_cuts();
   absl::Status status = cuts.Take(clock);
   if (status.ok() && rank == 0) cuts.Write(clock, absl::nullopt);
   return status;
@@ -82,7 +82,7 @@ TEST_P(GroupCutsTest, TrainingGoesOnAndTheFilesAreThoseOfTheClock) {
     ASSERT_EQ(Take(task, rank, kCutClock), absl::OkStatus());
     // No file is durable while these steps are made.
     while (*task.strategy().replica_clock() < kLastStep) ASSERT_EQ(task.Step(), absl::OkStatus());
-    BackgroundCuts& cuts = *task.strategy().background_cuts();
+    BackgroundCuts& cuts = task.strategy().background_cuts();
     ranks.AwaitAll();
     if (rank == 0) {
       EXPECT_FALSE(cuts.Written());
@@ -123,7 +123,7 @@ TEST_P(GroupCutsTest, TheNextCutAndTheLastOneWaitForTheFiles) {
   ranks.Run([&](std::unique_ptr<Communicator> communicator) {
     const int rank = communicator->rank();
     ShardedTask task(job_, rank, storage_);
-    BackgroundCuts& cuts = *task.strategy().background_cuts();
+    BackgroundCuts& cuts = task.strategy().background_cuts();
     ASSERT_EQ(task.strategy().Join(std::move(communicator), absl::nullopt), absl::OkStatus());
     for (uint64_t clock = 0; clock < 4; ++clock) {
       if (clock > 0) {
@@ -151,7 +151,7 @@ TEST_P(GroupCutsTest, WhatOneRankCannotWriteIsGivenUpByAll) {
     const bool cannot = rank == 1;
     CheckpointStorage& storage = cannot ? static_cast<CheckpointStorage&>(blocked) : storage_;
     ShardedTask task(job_, rank, storage);
-    auto& cuts = static_cast<GroupCuts&>(*task.strategy().background_cuts());
+    auto& cuts = static_cast<GroupCuts&>(task.strategy().background_cuts());
     ASSERT_EQ(task.strategy().Join(std::move(communicator), absl::nullopt), absl::OkStatus());
     ASSERT_EQ(Take(task, rank, 0), absl::OkStatus());
     while (!cuts.rank_has_written()) std::this_thread::yield();
@@ -212,7 +212,7 @@ TEST_P(GroupCutsTest, ARankMayDieAtAnyCall) {
         absl::Status status = Take(task, rank, 0);
         if (status.ok()) status = task.Step();
         if (status.ok() && rank == 0) {
-          absl::StatusOr<CutFiles> written = task.strategy().background_cuts()->AwaitFiles();
+          absl::StatusOr<CutFiles> written = task.strategy().background_cuts().AwaitFiles();
           status = written.status();
           if (written.ok()) files = *std::move(written);
         }

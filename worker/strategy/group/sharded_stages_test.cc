@@ -190,7 +190,7 @@ void ExpectBytesOfItsStage(const Job& job) {
       rank.Evaluate();
       ASSERT_EQ(rank.Step(), absl::OkStatus());
       ASSERT_TRUE(rank.strategy().Cut(step + 1).ok());
-      ASSERT_TRUE(rank.strategy().EndCut(CutEnd::kGivenUp).ok());
+      ASSERT_TRUE(rank.strategy().EndCut(CutEnd::kTryAgain).ok());
     }
     uint64_t expected = 0;
     for (const ShardLayout::Part& part : rank.strategy().shard_state().shard_layout().parts()) {

@@ -31,7 +31,8 @@ bool IsHybrid(const v1::TaskOrder& order, const v1::TablesSchema& schema) {
 GradientReducerOptions Reducing(const v1::JobSpec& spec, absl::Duration timeout) {
   GradientReducerOptions reducing;
   reducing.timeout = timeout;
-  // Devices have one type of sums, in an order of their own (common/job/device_validator.cc).
+  // Devices have one type of sums, in an order of their own
+  // (common/job/validation/device_validator.cc).
   if (spec.compute().device() == v1::ComputeSpec::CUDA) return reducing;
   reducing.wire = spec.update().wire() == v1::UpdateSpec::BF16 ? DType::kBf16 : DType::kF32;
   reducing.deterministic = SumsInRankOrder(spec);
@@ -103,7 +104,7 @@ absl::StatusOr<std::unique_ptr<ShardedStrategy>> ShardedStrategy::Create(
   MUSTER_ASSIGN_OR_RETURN(strategy->servers_,
                           ParameterServerStrategy::Create(order, on_servers, std::move(servers),
                                                           std::move(dependencies.routing)));
-  cutting.servers = strategy->servers_->background_cuts();
+  cutting.servers = &strategy->servers_->background_cuts();
   strategy->cuts_ = std::make_unique<GroupCuts>(cutting);
   return strategy;
 }

@@ -208,7 +208,7 @@ class ShardedStrategy final : public Strategy, public ReplicaGroup {
   // all shards decide whether the step is left out.
   absl::Status EndStep() override;
   // Each rank writes its files from a copy while it trains (group_cuts.h).
-  BackgroundCuts* background_cuts() override { return cuts_.get(); }
+  BackgroundCuts& background_cuts() override { return *cuts_; }
   // Returns all files on all ranks (KeptShard::Cut), once the cut under way has ended. In a hybrid
   // job the servers' files come first, then the workers', which hold the dense tensors.
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override;

@@ -462,14 +462,14 @@ TEST_F(ShardedStrategyTest, ACutThatOneRankCannotWriteIsGivenUpByAll) {
     const CutFiles files = strategy->Cut(1).value();
     EXPECT_TRUE(files.by_partition.empty());
     EXPECT_THAT(files.failure, testing::HasSubstr("rank 1 could not write its part of a cut"));
-    EXPECT_EQ(strategy->EndCut(CutEnd::kGivenUp).value(), CutEnd::kGivenUp);
+    EXPECT_EQ(strategy->EndCut(CutEnd::kTryAgain).value(), CutEnd::kTryAgain);
     // What rank 0 could not have committed is given up by all, too.
-    const CutEnd mine = rank == 0 ? CutEnd::kGivenUp : CutEnd::kCommitted;
+    const CutEnd mine = rank == 0 ? CutEnd::kTryAgain : CutEnd::kCommitted;
     ASSERT_EQ(Step(*strategy), absl::OkStatus());
     EXPECT_FALSE(storage_.Exists("/root/job/1").value()) << "what others wrote goes";
     if (rank == 1) ASSERT_EQ(blocked.DeleteRecursively("/root/job"), absl::OkStatus());
     EXPECT_EQ(strategy->Cut(2).value().by_partition.size(), 3);
-    EXPECT_EQ(strategy->EndCut(mine).value(), CutEnd::kGivenUp);
+    EXPECT_EQ(strategy->EndCut(mine).value(), CutEnd::kTryAgain);
     EXPECT_EQ(Step(*strategy), absl::OkStatus());
   });
   EXPECT_FALSE(storage_.Exists("/root/job/2").value());

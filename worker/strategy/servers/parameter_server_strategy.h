@@ -128,7 +128,7 @@ class ParameterServerStrategy final : public Strategy {
   absl::Status PushRows(MicroBatch& micro_batch) override;
   absl::Status EndStep() override;
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override { return cuts_.Cut(clock); }
-  BackgroundCuts* background_cuts() override { return &cuts_; }
+  BackgroundCuts& background_cuts() override { return cuts_; }
   const LossScaler* loss_scaler() const override { return loss_scale_.scaling().scaler(); }
   StrategyCounters counters() const override;
 

@@ -80,7 +80,7 @@ absl::Status MatrixExchange::MakeRound(const MatrixRound& round, ShardState& sta
       next += series.count;
     }
   }
-  // Of an offloaded state, a round's directions are mapped at a time.
+  // An offloaded state has one round's directions mapped at a time.
   state.UnmapState();
   return absl::OkStatus();
 }

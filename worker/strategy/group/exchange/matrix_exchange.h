@@ -59,7 +59,7 @@ class MatrixExchange {
   // Const after Create.
   Communicator* group_ = nullptr;
   std::vector<MatrixRound> rounds_;
-  // What a round sends, receives, and the matrices that the rank owns.
+  // The elements that a round sends and receives, and the matrices that the rank owns.
   std::vector<float> sent_;
   std::vector<float> received_;
   std::vector<float> matrices_;

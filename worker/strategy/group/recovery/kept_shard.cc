@@ -296,7 +296,7 @@ absl::StatusOr<CutEnd> KeptShard::EndCut(Communicator& communicator, CutEnd mine
   MUSTER_RETURN_IF_ERROR(communicator.Run(least));
   if (committed > 0) return CutEnd::kCommitted;
   DeleteWritten();
-  return CutEnd::kGivenUp;
+  return CutEnd::kTryAgain;
 }
 
 }  // namespace muster

@@ -115,7 +115,7 @@ class KeptShard {
   // Makes rank `source`'s loss scale that of all ranks; a collective call.
   absl::Status BroadcastLossScale(Communicator& communicator, int source);
 
-  // Where checkpoints go, and the folder for optimizer state; empty: it is in memory.
+  // The folder of checkpoints, and that of optimizer state; empty: it is in memory.
   CheckpointStorage& storage() const { return *options_.storage; }
   const std::string& checkpoint_root() const;
   std::string offload_folder() const;

@@ -47,7 +47,7 @@ TEST_F(RankCutTest, FilesAreWrittenMeanwhileAndTakenOver) {
   ASSERT_THAT(files, SizeIs(2));
   EXPECT_EQ(files[1].partition, 1);
   EXPECT_FALSE(cut.under_way());
-  // What was taken over is not deleted with the rest.
+  // A file that was taken over is not deleted with the rest.
   cut.GiveUp();
   EXPECT_THAT(Stored(), SizeIs(2));
   cut.Delete(files);

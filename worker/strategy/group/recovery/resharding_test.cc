@@ -237,7 +237,7 @@ class ReshardingTest : public ::testing::TestWithParam<std::tuple<uint32_t, int>
             Of({0, 1, 3}, 5), Of({0, 3}, 6), Of({3}, 7), Of({1, 3}, 8), Of({0, 1, 2, 3}, 9)};
   }
 
-  // What ranks do before they leave.
+  // Ranks do this before they leave.
   enum class Leaving { kNothing, kHandOver };
 
   // Trains stretch after stretch, each of which is to go on in place.

@@ -79,9 +79,9 @@ class ShardRecovery {
   absl::Status SumsComplete(Communicator& world, absl::Span<const absl::Span<float>> sums,
                             absl::Duration timeout, const WaitForWork& wait);
 
-  // With copies, sends the orthogonalised directions of this rank's parts of matrices to the rank
-  // that keeps one; a collective call of all ranks. Errors are the communicator's. REQUIRES: the
-  // sums of the step are complete.
+  // Sends the orthogonalised directions of this rank's parts of matrices to the rank that keeps its
+  // copy, where ranks keep some; a collective call of all ranks. Errors are the communicator's.
+  // REQUIRES: the sums of the step are complete.
   absl::Status SendDirections(Communicator& world, absl::Duration timeout, const WaitForWork& wait);
 
   // Makes the step in all copies, and remembers how it ended for ranks that may be behind. To be
