@@ -1,17 +1,20 @@
 #include "common/kernels/gemm/gemm_primitive.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <list>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "common/kernels/aligned_floats.h"
 #include "common/kernels/matmul.h"
+#include "common/tensor/bfloat16.h"
 #include "dnnl.h"
 
 namespace muster {
@@ -173,14 +176,54 @@ class Cache {
   absl::flat_hash_map<Key, Order::iterator> entries_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace
-
-void RunGemmPrimitive(const GemmProblem& problem, const void* a, const void* b, const float* bias,
-                      void* c) {
+void RunAsIs(const GemmProblem& problem, const void* a, const void* b, const float* bias, void* c) {
   // Never destroyed: oneDNN may be gone first at exit.
   static Cache* const cache = new Cache;
   ApplyComputeThreads();
   cache->Get(problem, ComputeThreads())->Run(problem, a, b, bias, c);
+}
+
+// On processors with AMX, oneDNN 2.6 runs an illegal instruction in some bf16 products over this
+// many elements, such as 72 x 63 times 63 x 24, and in none over another number of several thousand
+// that were tried at random. So these products are made of copies with one more element, which is
+// zero.
+constexpr int64_t kFaultyLength = 63;
+
+// Returns a copy of a matrix of [along, kFaultyLength] elements, or of its transpose, with zeros
+// for one more element of the second axis. `copy` holds it.
+const BFloat16* CopyWithZeros(const BFloat16* from, int64_t along, int64_t stride, bool transposed,
+                              std::vector<BFloat16>& copy) {
+  constexpr int64_t kLength = kFaultyLength + 1;
+  copy.assign(along * kLength, BFloat16());
+  const int64_t rows = transposed ? kFaultyLength : along;
+  const int64_t cols = transposed ? along : kFaultyLength;
+  const int64_t copy_stride = transposed ? along : kLength;
+  for (int64_t row = 0; row < rows; ++row) {
+    std::copy_n(from + row * stride, cols, copy.data() + row * copy_stride);
+  }
+  return copy.data();
+}
+
+void RunOfCopies(GemmProblem problem, const void* a, const void* b, const float* bias, void* c) {
+  thread_local std::vector<BFloat16> copy_of_a, copy_of_b;
+  const bool a_transposed = problem.transpose_a == Transpose::kYes;
+  const bool b_transposed = problem.transpose_b == Transpose::kYes;
+  a = CopyWithZeros(static_cast<const BFloat16*>(a), problem.m, problem.a_stride, a_transposed,
+                    copy_of_a);
+  b = CopyWithZeros(static_cast<const BFloat16*>(b), problem.n, problem.b_stride, !b_transposed,
+                    copy_of_b);
+  problem.k = kFaultyLength + 1;
+  problem.a_stride = a_transposed ? problem.m : problem.k;
+  problem.b_stride = b_transposed ? problem.k : problem.n;
+  RunAsIs(problem, a, b, bias, c);
+}
+
+}  // namespace
+
+void RunGemmPrimitive(const GemmProblem& problem, const void* a, const void* b, const float* bias,
+                      void* c) {
+  const bool faulty = problem.bf16_in && problem.k == kFaultyLength;
+  (faulty ? RunOfCopies : RunAsIs)(problem, a, b, bias, c);
 }
 
 }  // namespace muster
