@@ -204,8 +204,10 @@ const BFloat16* CopyWithZeros(const BFloat16* from, int64_t along, int64_t strid
   return copy.data();
 }
 
-void RunOfCopies(GemmProblem problem, const void* a, const void* b, const float* bias, void* c) {
+void RunOfCopies(const GemmProblem& faulty, const void* a, const void* b, const float* bias,
+                 void* c) {
   thread_local std::vector<BFloat16> copy_of_a, copy_of_b;
+  GemmProblem problem = faulty;
   const bool a_transposed = problem.transpose_a == Transpose::kYes;
   const bool b_transposed = problem.transpose_b == Transpose::kYes;
   a = CopyWithZeros(static_cast<const BFloat16*>(a), problem.m, problem.a_stride, a_transposed,
