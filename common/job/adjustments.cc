@@ -9,6 +9,10 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kDefaultGrowthSteps = 100;
+constexpr uint64_t kDefaultBalanceSteps = 20;
+
+// Returns whether something that is due after each `every` steps is due at the clock.
+bool IsDue(uint64_t clock, uint64_t every) { return clock > 0 && clock % every == 0; }
 
 }  // namespace
 
@@ -27,13 +31,19 @@ v1::Adjustment Adjustments::At(uint64_t clock) const {
 
 bool MayAdjust(const v1::JobSpec& spec, uint64_t clock, Evaluated evaluated) {
   return (evaluated == Evaluated::kYes && spec.schedule().has_plateau()) ||
-         MayGrowBatch(spec, clock);
+         MayGrowBatch(spec, clock) || MayBalance(spec, clock);
 }
 
 bool MayGrowBatch(const v1::JobSpec& spec, uint64_t clock) {
-  if (!spec.has_adaptive_batch() || clock == 0) return false;
+  if (!spec.has_adaptive_batch()) return false;
   const uint64_t every = spec.adaptive_batch().every_steps();
-  return clock % (every == 0 ? kDefaultGrowthSteps : every) == 0;
+  return IsDue(clock, every == 0 ? kDefaultGrowthSteps : every);
+}
+
+bool MayBalance(const v1::JobSpec& spec, uint64_t clock) {
+  if (!spec.has_balance()) return false;
+  const uint64_t every = spec.balance().every_steps();
+  return IsDue(clock, every == 0 ? kDefaultBalanceSteps : every);
 }
 
 }  // namespace muster

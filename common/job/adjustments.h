@@ -42,6 +42,9 @@ bool MayAdjust(const v1::JobSpec& spec, uint64_t clock, Evaluated evaluated);
 // Returns whether the batch may grow at a clock of the job (AdaptiveBatchSpec).
 bool MayGrowBatch(const v1::JobSpec& spec, uint64_t clock);
 
+// Returns whether data ranks may get other shares at a clock of the job (BalanceSpec).
+bool MayBalance(const v1::JobSpec& spec, uint64_t clock);
+
 }  // namespace muster
 
 #endif  // MUSTER_COMMON_JOB_ADJUSTMENTS_H_

@@ -1,6 +1,7 @@
 #include "common/step/shares.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "common/base/round_up.h"
 
@@ -19,15 +20,35 @@ Share ShareOf(int64_t examples, int64_t data_rank, int64_t data_ranks) {
           .end = MultiplyDivide(examples, data_rank + 1, data_ranks)};
 }
 
+Share ShareOf(int64_t examples, int64_t data_rank, absl::Span<const uint32_t> parts) {
+  const int64_t all = std::accumulate(parts.begin(), parts.end(), int64_t{0});
+  const int64_t before = std::accumulate(parts.begin(), parts.begin() + data_rank, int64_t{0});
+  const int64_t divided = examples - static_cast<int64_t>(parts.size());
+  return {.begin = data_rank + MultiplyDivide(divided, before, all),
+          .end = data_rank + 1 + MultiplyDivide(divided, before + parts[data_rank], all)};
+}
+
 int64_t BatchDivision::Needed(int64_t share) const {
   const int64_t most = CeilDivide(CeilDivide(batch_size, job_data_ranks), micro_batches);
   return std::max(micro_batches, CeilDivide(share, most));
 }
 
-int64_t BatchDivision::MicroBatches() const { return Needed(CeilDivide(batch_size, data_ranks)); }
+Share BatchDivision::ShareOfRank(int64_t data_rank) const {
+  return parts.empty() ? ShareOf(batch_size, data_rank, data_ranks)
+                       : ShareOf(batch_size, data_rank, parts);
+}
+
+int64_t BatchDivision::MicroBatches() const {
+  if (parts.empty()) return Needed(CeilDivide(batch_size, data_ranks));
+  int64_t largest = 0;
+  for (int64_t rank = 0; rank < data_ranks; ++rank) {
+    largest = std::max(largest, ShareOfRank(rank).size());
+  }
+  return Needed(largest);
+}
 
 Share BatchDivision::MicroBatch(int64_t data_rank, int64_t micro_batch) const {
-  const Share share = ShareOf(batch_size, data_rank, data_ranks);
+  const Share share = ShareOfRank(data_rank);
   const int64_t needed = Needed(share.size());
   if (micro_batch >= needed) return {.begin = share.end, .end = share.end};
   return {.begin = share.begin + micro_batch * share.size() / needed,

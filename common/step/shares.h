@@ -3,14 +3,16 @@
 
 #include <cstdint>
 
+#include "absl/types/span.h"
+
 namespace muster {
 
 // The rule by which data ranks divide the examples of a step, and of an evaluation; pure functions.
 //
-// Shares are contiguous and differ by at most one example. A pass through a model may make
-// collective calls, which all ranks have to make. So all data ranks make the same number of passes:
-// as many as the largest share needs. A rank whose own share needs fewer runs the last ones over no
-// examples. No pass is one of no examples on every rank.
+// Shares are contiguous and differ by at most one example, unless a step's parts say otherwise. A
+// pass through a model may make collective calls, which all ranks have to make. So all data ranks
+// make the same number of passes: as many as the largest share needs. A rank whose own share needs
+// fewer runs the last ones over no examples. No pass is one of no examples on every rank.
 
 // Positions [begin, end) of what is divided.
 struct Share {
@@ -23,13 +25,18 @@ struct Share {
 // Returns the share of a data rank: rank d of D has [d n / D, (d + 1) n / D) of n examples.
 // REQUIRES: data_rank in [0, data_ranks).
 Share ShareOf(int64_t examples, int64_t data_rank, int64_t data_ranks);
+// Returns the share of a data rank that takes parts[data_rank] of all parts: one example and its
+// part of those that are left when each has one. Equal parts give the shares above. REQUIRES:
+// examples >= parts.size(), data_rank in [0, parts.size()); parts are at least 1.
+Share ShareOf(int64_t examples, int64_t data_rank, absl::Span<const uint32_t> parts);
 
 // The division of a step's batch into micro-batches. A share of n examples that needs k of them is
 // divided evenly: the j-th is [j n / k, (j + 1) n / k) of the share. With all data ranks of the job
 // there, k is `micro_batches` on every rank, and the largest micro-batch has
 // m = ceil(ceil(batch_size / job_data_ranks) / micro_batches) examples. With fewer data ranks the
-// shares grow, but m, and so a step's memory, does not: k = max(micro_batches, ceil(n / m)). With
-// more data ranks the shares shrink, and k is `micro_batches`. REQUIRES: 1 <= micro_batches <=
+// shares grow, but m, and so a step's memory, does not: k = max(micro_batches, ceil(n / m)), and so
+// it is for a rank with more parts than others. With more data ranks the shares shrink, and k is
+// `micro_batches`. REQUIRES: 1 <= micro_batches <=
 // batch_size / max(data_ranks, job_data_ranks).
 struct BatchDivision {
   int64_t batch_size = 0;
@@ -37,7 +44,11 @@ struct BatchDivision {
   // Data ranks of the whole job.
   int64_t job_data_ranks = 1;
   int64_t micro_batches = 1;
+  // Parts of the batch that each data rank takes; empty: equal ones.
+  absl::Span<const uint32_t> parts;
 
+  // Returns the positions in the batch of a data rank's share.
+  Share ShareOfRank(int64_t data_rank) const;
   // Returns the number of micro-batches of a step, the same on every data rank.
   int64_t MicroBatches() const;
   // Returns the positions in the batch of a data rank's micro-batch. REQUIRES: micro_batch in [0,

@@ -3,11 +3,17 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
+#include "common/base/philox.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace muster {
 namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
 
 // Expects that `passes` of all data ranks are every position of [0, examples) once, in order of
 // data ranks and of passes; that ranks with nothing more to do come after those that have, in every
@@ -53,6 +59,72 @@ TEST(SharesTest, DifferByAtMostOneExample) {
     }
   }
   EXPECT_EQ(ShareOf(int64_t{1} << 62, 6, 8).size(), int64_t{1} << 59);
+}
+
+TEST(SharesTest, FollowParts) {
+  const std::vector<uint32_t> parts = {1143, 1143, 571, 1143};
+  std::vector<int64_t> sizes;
+  for (int i = 0; i < 4; ++i) sizes.push_back(ShareOf(400, i, parts).size());
+  EXPECT_THAT(sizes, ElementsAre(114, 114, 57, 115));
+  // Each has one before parts count.
+  EXPECT_EQ(ShareOf(4, 2, parts).size(), 1);
+  EXPECT_EQ(ShareOf(int64_t{1} << 62, 1, std::vector<uint32_t>(2, 1u << 31)).end, int64_t{1} << 62);
+}
+
+TEST(SharesTest, OfEqualPartsAreEqual) {
+  for (int64_t data_ranks = 1; data_ranks <= 8; ++data_ranks) {
+    const std::vector<uint32_t> parts(data_ranks, 7);
+    for (int64_t examples = data_ranks; examples <= 40; ++examples) {
+      for (int64_t rank = 0; rank < data_ranks; ++rank) {
+        ASSERT_EQ(ShareOf(examples, rank, parts).begin, ShareOf(examples, rank, data_ranks).begin);
+        ASSERT_EQ(ShareOf(examples, rank, parts).end, ShareOf(examples, rank, data_ranks).end);
+      }
+    }
+  }
+}
+
+// Micro-batches of random parts are every example once, and none is larger than those of equal
+// parts.
+TEST(BatchDivisionTest, PartsNeedNoMoreMemory) {
+  const Philox random(1, "shares_test", "parts");
+  uint64_t drawn = 0;
+  int more_passes = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const auto data_ranks = static_cast<int64_t>(random.Below(6, drawn++)) + 1;
+    const auto micro_batches = static_cast<int64_t>(random.Below(4, drawn++)) + 1;
+    const int64_t batch =
+        data_ranks * micro_batches + static_cast<int64_t>(random.Below(60, drawn++));
+    std::vector<uint32_t> parts;
+    for (int64_t d = 0; d < data_ranks; ++d) {
+      parts.push_back(static_cast<uint32_t>(random.Below(20, drawn++)) + 1);
+    }
+    const BatchDivision division = {.batch_size = batch,
+                                    .data_ranks = data_ranks,
+                                    .job_data_ranks = data_ranks,
+                                    .micro_batches = micro_batches,
+                                    .parts = parts};
+    const int64_t count = division.MicroBatches();
+    ASSERT_GE(count, micro_batches);
+    more_passes += count > micro_batches;
+    const int64_t share = (batch + data_ranks - 1) / data_ranks;
+    const int64_t most = (share + micro_batches - 1) / micro_batches;
+    std::vector<bool> any(count);
+    int64_t next = 0;
+    for (int64_t rank = 0; rank < data_ranks; ++rank) {
+      ASSERT_GE(division.ShareOfRank(rank).size(), 1);
+      for (int64_t j = 0; j < count; ++j) {
+        const Share pass = division.MicroBatch(rank, j);
+        ASSERT_EQ(pass.begin, next);
+        ASSERT_LE(pass.size(), most) << "memory was planned for less";
+        any[j] = any[j] || pass.size() > 0;
+        next = pass.end;
+      }
+      ASSERT_EQ(next, division.ShareOfRank(rank).end);
+    }
+    ASSERT_EQ(next, batch);
+    EXPECT_THAT(any, Each(true)) << "a pass of no examples on every rank";
+  }
+  EXPECT_GT(more_passes, 0);
 }
 
 // Every number of data ranks that are left, too.

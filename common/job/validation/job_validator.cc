@@ -14,6 +14,7 @@
 #include "common/job/job_road.h"
 #include "common/job/sequence_sources.h"
 #include "common/job/validation/adapter_validator.h"
+#include "common/job/validation/balance_validator.h"
 #include "common/job/validation/batch_validator.h"
 #include "common/job/validation/context_validator.h"
 #include "common/job/validation/device_validator.h"
@@ -477,6 +478,7 @@ absl::Status ValidateJob(const v1::JobSpec& given) {
   MUSTER_RETURN_IF_ERROR(ValidateExpertRanks(spec));
   MUSTER_RETURN_IF_ERROR(ValidateZero(spec));
   MUSTER_RETURN_IF_ERROR(ValidateBatches(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateBalance(spec));
   MUSTER_RETURN_IF_ERROR(ValidateThreads(spec));
   return ValidateStop(spec);
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "common/job/adjustments.h"
 #include "proto/job_record.pb.h"
+#include "server/coordinator/adjust/balance_shares.h"
 #include "server/coordinator/adjust/batch_growth.h"
 #include "server/coordinator/adjust/plateau.h"
 
@@ -18,7 +19,7 @@ std::optional<v1::Adjustment> DecideAdjustment(const AdjustmentFacts& facts) {
   next.clear_skipped_examples();
   next.clear_reason();
   std::vector<std::string> reasons;
-  for (const auto& decide : {DecidePlateau, DecideBatch}) {
+  for (const auto& decide : {DecidePlateau, DecideBatch, DecideShares}) {
     std::string reason = decide(facts, next);
     if (!reason.empty()) reasons.push_back(std::move(reason));
   }

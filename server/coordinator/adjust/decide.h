@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "absl/types/optional.h"
 #include "proto/adjustment.pb.h"
@@ -21,6 +22,8 @@ struct AdjustmentFacts {
   uint64_t clock = 0;
   // The gradient noise scale in examples; absent: no task knows it.
   absl::optional<double> noise_scale;
+  // Examples that each data rank computes in a second of its own work; 0: not known.
+  std::vector<double> speeds;
 };
 
 // Decides what changes for the steps from the clock on: asks each decider in turn. Absent: nothing

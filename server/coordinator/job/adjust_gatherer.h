@@ -30,6 +30,8 @@ class AdjustGatherer {
   uint64_t clock() const { return requests_.begin()->second.clock(); }
   // Returns the noise scale that the first slot that knows it has told; absent: none does.
   absl::optional<double> noise_scale() const;
+  // Returns the requests by slot.
+  const std::map<uint32_t, v1::AdjustRequest>& requests() const { return requests_; }
 
  private:
   std::map<uint32_t, v1::AdjustRequest> requests_;

@@ -1,11 +1,15 @@
 #include "server/coordinator/requests/adjust_requests.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/job/adjustments.h"
 #include "common/job/job_road.h"
+#include "common/mesh/mesh.h"
 #include "server/coordinator/adjust/decide.h"
 #include "server/coordinator/adjust/describe.h"
 #include "server/coordinator/lifecycle/round_record.h"
@@ -17,6 +21,26 @@ v1::AdjustReply DecidedFor(const v1::JobRecord& record) {
   v1::AdjustReply reply;
   *reply.mutable_adjustments() = record.adjustments();
   return reply;
+}
+
+// Returns how many examples each data rank computes in a second of its own work: the slowest task
+// of a data rank counts. 0: not known.
+std::vector<double> SpeedsOf(const Job& job) {
+  const std::vector<uint32_t> slots = TrainingSlots(job.record);
+  const absl::StatusOr<Mesh> mesh =
+      Mesh::FromSpec(job.record.spec().parallelism(), static_cast<int>(slots.size()));
+  if (!mesh.ok()) return {};
+  std::vector<double> speeds(mesh->size(kDataAxes), 0.0);
+  for (size_t rank = 0; rank < slots.size(); ++rank) {
+    const auto request = job.adjusting.requests().find(slots[rank]);
+    if (request == job.adjusting.requests().end()) continue;
+    const double seconds = request->second.compute_seconds();
+    if (request->second.examples() == 0 || !(seconds > 0)) continue;
+    double& speed = speeds[mesh->Position(static_cast<int>(rank), kDataAxes)];
+    const double own = static_cast<double>(request->second.examples()) / seconds;
+    speed = speed == 0 ? own : std::min(speed, own);
+  }
+  return speeds;
 }
 
 }  // namespace
@@ -50,8 +74,11 @@ void AdjustRequests::Adjust(Job& job, const v1::AdjustRequest& request,
 
 absl::Status AdjustRequests::Decide(Job& job) {
   const uint64_t clock = job.adjusting.clock();
-  const std::optional<v1::Adjustment> next = DecideAdjustment(
-      {.record = job.record, .clock = clock, .noise_scale = job.adjusting.noise_scale()});
+  const std::optional<v1::Adjustment> next =
+      DecideAdjustment({.record = job.record,
+                        .clock = clock,
+                        .noise_scale = job.adjusting.noise_scale(),
+                        .speeds = SpeedsOf(job)});
   JobChange change{.record = job.record};
   change.record.set_decided_clock(clock);
   if (next.has_value()) {

@@ -281,6 +281,7 @@ absl::Status SubmitRequests::Resume(NewJob& job) const {
     // The positions tell of examples that were passed over.
     taken.clear_skipped_examples();
     if (!spec.has_adaptive_batch()) taken.clear_batch_size();
+    if (!spec.has_balance()) taken.clear_shares();
   }
   ExpectDataOf(found.job->record, record);
   StartFromLast(record);

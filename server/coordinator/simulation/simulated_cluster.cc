@@ -419,8 +419,8 @@ Answer<v1::ReportEvaluationReply> SimulatedCluster::Evaluate(const v1::TaskOrder
   return answer;
 }
 
-Answer<v1::AdjustReply> SimulatedCluster::Adjust(const v1::TaskOrder& order, uint64_t clock) {
-  v1::AdjustRequest request;
+Answer<v1::AdjustReply> SimulatedCluster::Adjust(const v1::TaskOrder& order, uint64_t clock,
+                                                 v1::AdjustRequest request) {
   *request.mutable_task() = Identity(order);
   request.set_clock(clock);
   Answer<v1::AdjustReply> answer;

@@ -183,7 +183,9 @@ class SimulatedCluster {
   absl::Status TellWait(const v1::TaskOrder& order, const std::string& waits_for);
   Answer<v1::ReportEvaluationReply> Evaluate(const v1::TaskOrder& order, uint64_t clock,
                                              uint64_t correct = 5);
-  Answer<v1::AdjustReply> Adjust(const v1::TaskOrder& order, uint64_t clock);
+  // `request` has what the task tells beside its name and the clock.
+  Answer<v1::AdjustReply> Adjust(const v1::TaskOrder& order, uint64_t clock,
+                                 v1::AdjustRequest request = {});
   Answer<v1::CommitCheckpointReply> Checkpoint(const v1::TaskOrder& order, uint64_t clock,
                                                const std::string& data_preparation = "");
   // Commits a part of a program's checkpoint, or all of it, with files of these names.

@@ -41,7 +41,8 @@ BatchDivision Sampler::DivisionAt(int64_t clock) const {
   return {.batch_size = options_.batches.At(clock).size,
           .data_ranks = options_.data_ranks,
           .job_data_ranks = options_.job_data_ranks,
-          .micro_batches = options_.micro_batches};
+          .micro_batches = options_.micro_batches,
+          .parts = options_.shares.At(clock, options_.data_ranks)};
 }
 
 void Sampler::MicroBatchExamples(int64_t clock, int64_t data_rank, int64_t micro_batch,

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "common/step/shares.h"
 #include "common/step/step_batches.h"
+#include "common/step/step_shares.h"
 #include "worker/data/sampling/mixture.h"
 
 namespace muster {
@@ -29,6 +30,8 @@ struct SamplerOptions {
   int64_t micro_batches = 1;
   // Clocks before it are none of this sampler's.
   int64_t first_clock = 0;
+  // Parts of each batch that data ranks take.
+  StepShares shares;
   // Null: the training examples are one source, in which `seed` draws the epochs' orders.
   std::shared_ptr<const Mixture> mixture = nullptr;
 };
@@ -63,6 +66,11 @@ class Sampler {
   // Returns the place of a micro-batch's first example in the clock's batch of all data ranks.
   int64_t MicroBatchBegin(int64_t clock, int64_t data_rank, int64_t micro_batch) const {
     return DivisionAt(clock).MicroBatch(data_rank, micro_batch).begin;
+  }
+
+  // Returns the number of examples of a clock's step that the data rank computes.
+  int64_t ShareSize(int64_t clock, int64_t data_rank) const {
+    return DivisionAt(clock).ShareOfRank(data_rank).size();
   }
 
   const SamplerOptions& options() const { return options_; }

@@ -158,6 +158,20 @@ TEST(SamplerTest, ARankThatNeedsFewerMicroBatchesRunsTheLastOverNoExamples) {
   EXPECT_EQ(JoinedBatch(*sampler, 4), JoinedBatch(*Sampler::Create(Options(1, 7, 100)).value(), 4));
 }
 
+TEST(SamplerTest, UnequalSharesAreTheSameBatch) {
+  SamplerOptions options = Options(4, 64, 1000);
+  options.micro_batches = 2;
+  const auto equal = Sampler::Create(options).value();
+  options.shares.Set(5, {2, 2, 1, 2});
+  const auto shared = Sampler::Create(options).value();
+  EXPECT_EQ(shared->MicroBatches(4), 2);
+  EXPECT_EQ(shared->MicroBatches(5), 3) << "none is larger than before";
+  EXPECT_EQ(shared->ShareSize(5, 2), 9);
+  for (const int64_t clock : {4, 5, 6}) {
+    EXPECT_EQ(JoinedBatch(*shared, clock), JoinedBatch(*equal, clock));
+  }
+}
+
 // A ramp, whose batches are divided among any number of data ranks and micro-batches.
 TEST(SamplerTest, BatchesThatGrowSeeEachExampleOnce) {
   SamplerOptions options = Options(1, 6, 100);

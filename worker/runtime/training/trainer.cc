@@ -9,6 +9,7 @@
 #include "common/mesh/job_mesh.h"
 #include "common/optim/schedule.h"
 #include "common/step/step_batches.h"
+#include "common/step/step_shares.h"
 #include "common/trace/trace_scope.h"
 #include "proto/job.pb.h"
 #include "proto/schema.pb.h"
@@ -56,6 +57,7 @@ absl::StatusOr<std::unique_ptr<const Sampler>> MakeSampler(const v1::JobSpec& sp
   sampling.data_ranks = mesh.size(kDataAxes);
   sampling.job_data_ranks = SizeAlong(kDataAxes, spec);
   sampling.batches = BatchesOf(spec, job.positions, adjustments.all());
+  sampling.shares = SharesOf(spec, adjustments.all());
   sampling.training_examples = job.split.training;
   sampling.first_clock = job.first_clock();
   sampling.mixture = job.mixture;
@@ -258,8 +260,11 @@ absl::Status Trainer::Adjust(uint64_t clock) {
   v1::AdjustRequest request;
   request.set_clock(clock);
   if (const absl::optional<double> scale = noise_scale_.examples()) request.set_noise_scale(*scale);
+  request.set_examples(own_work_.examples);
+  request.set_compute_seconds(own_work_.compute_seconds);
   const absl::StatusOr<v1::AdjustReply> reply = coordinator_.Adjust(std::move(request));
   MUSTER_RETURN_IF_ERROR(FromCoordinator(reply.status()));
+  own_work_ = {};
   adjustments_ = Adjustments(reply->adjustments());
   const v1::Adjustment now = adjustments_.At(clock);
   if (now.clock() != clock) return absl::OkStatus();
@@ -284,6 +289,8 @@ absl::Status Trainer::TrainStep(uint64_t clock) {
   StepSums sums;
   state_.SetRateFactor(RateFactor(clock));
   MUSTER_RETURN_IF_ERROR(engine_.Train(clock, *reader_, sums));
+  own_work_.examples +=
+      static_cast<uint64_t>(sampler_->ShareSize(static_cast<int64_t>(clock), DataRank(options_)));
   MeasureNoise(clock, sums);
   StepReport step;
   step.clock = clock + 1;
@@ -350,6 +357,7 @@ void Trainer::Report(StepReport step) {
   step.exposed_communication_seconds = now.exposed_seconds - reported_.exposed_seconds;
   step.compute_seconds = std::max(
       0.0, step.training_seconds - step.waiting_seconds - step.exposed_communication_seconds);
+  own_work_.compute_seconds += step.compute_seconds;
   reporter_.Add(step);
   reported_ = now;
 }

@@ -150,6 +150,11 @@ class Trainer {
   ProgressReporter reporter_;
 
   NoiseScale noise_scale_;
+  // What this task did of the steps since it last asked what is decided.
+  struct {
+    uint64_t examples = 0;
+    double compute_seconds = 0;
+  } own_work_;
   // Reads the sampler's batches.
   std::unique_ptr<MicroBatchReader> reader_;
   // The state's counters at the last report.
