@@ -195,10 +195,11 @@ test("events and forgotten roll-backs are marks", () => {
     { unixMs: "12000", step: "11", text: "checkpoint at clock 8", kind: "CHECKPOINT" },
     { unixMs: "13000", step: "11", text: "slot 1 is done" },
     { unixMs: "14000", step: "12", text: "from step 10 on the learning rate is 0.1 times the scheduled one: why", kind: "ADJUSTMENT" },
+    { unixMs: "15000", step: "13", text: "the job leaves worker w1, which computed other bits", kind: "LEFT" },
   ];
   const history = [{ clock: "2", reached: "6", unixMs: "4000" }, { clock: "4", reached: "9", unixMs: "11001" }];
   assert.deepEqual(marksOf(events, history).map(({ kind, step }) => [kind, step]),
-    [["rollback", 2], ["loss", 7], ["rollback", 4], ["checkpoint", 8], ["adjustment", 10]]);
+    [["rollback", 2], ["loss", 7], ["rollback", 4], ["checkpoint", 8], ["adjustment", 10], ["left", 13]]);
   assert.deepEqual(marksOf(undefined, [{ reached: "3", unixMs: "1" }]).map(({ text }) => text), ["went back from step 3 to 0"]);
 });
 

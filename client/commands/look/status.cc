@@ -164,6 +164,11 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
     PrintField(name, Decision(job.adjustments(i)));
     name = "";
   }
+  name = "left";
+  for (const v1::LeftWorker& left : job.left_workers()) {
+    PrintField(name, absl::StrCat("worker ", left.worker_id(), ", which ", left.reason()));
+    name = "";
+  }
   name = "experts";
   for (const std::string& line : StarvingExperts(job)) {
     PrintField(name, line);

@@ -1,7 +1,9 @@
 // A job's events as marks on its curves. Pure functions.
 
 // Kinds of marks by kinds of events (proto/status.proto, JobEvent.Kind).
-const KINDS = { CHECKPOINT: "checkpoint", LOSS: "loss", ROLLBACK: "rollback", MOVE: "move", ADJUSTMENT: "adjustment" };
+const KINDS = {
+  CHECKPOINT: "checkpoint", LOSS: "loss", ROLLBACK: "rollback", MOVE: "move", ADJUSTMENT: "adjustment", LEFT: "left",
+};
 
 export const MARK_NAMES = {
   checkpoint: "checkpoint",
@@ -9,6 +11,7 @@ export const MARK_NAMES = {
   rollback: "roll-back",
   move: "drain or move",
   adjustment: "adjustment",
+  left: "worker left",
 };
 
 // Names of the kinds of events that have one.

@@ -144,10 +144,14 @@ uint64_t BytesPerPartition(const v1::JobRecord& record) {
 
 SlotDemand SlotDemandOf(const v1::JobRecord& record) {
   const uint64_t workers = std::max<uint64_t>(record.spec().workers(), 1);
-  return {.bytes = record.predicted_worker_bytes() / workers,
-          .devices = record.spec().compute().device() == v1::ComputeSpec::CUDA ? 1u : 0u,
-          .device_bytes = record.predicted_device_bytes(),
-          .program = RunsProgram(record.spec())};
+  SlotDemand demand{.bytes = record.predicted_worker_bytes() / workers,
+                    .devices = record.spec().compute().device() == v1::ComputeSpec::CUDA ? 1u : 0u,
+                    .device_bytes = record.predicted_device_bytes(),
+                    .program = RunsProgram(record.spec())};
+  for (const v1::LeftWorker& left : record.left_workers()) {
+    demand.left_workers.insert(left.worker_id());
+  }
+  return demand;
 }
 
 }  // namespace muster

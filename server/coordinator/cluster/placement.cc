@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/text/format_bytes.h"
 
 namespace muster {
@@ -17,6 +18,7 @@ namespace {
 
 // Returns how many free slots a task of this kind may use, its size aside.
 uint32_t FreeSlots(const WorkerCapacity& worker, const SlotDemand& slot) {
+  if (slot.left_workers.count(worker.id) > 0) return 0;
   return slot.program && !worker.allows_programs ? 0 : worker.free_slots;
 }
 
@@ -252,6 +254,10 @@ absl::Status CheckSlots(uint32_t slots, const SlotDemand& slot, const ClusterCap
   return absl::ResourceExhaustedError(absl::StrCat(
       free, " of ", slots, " worker slots free",
       slot.program ? " on workers that take programs (muster-worker --allow-programs)" : "",
+      slot.left_workers.empty()
+          ? ""
+          : absl::StrCat(" beside those of ", absl::StrJoin(slot.left_workers, ", "),
+                         ", which the job has left"),
       "; waits for ", slots - free, " more"));
 }
 

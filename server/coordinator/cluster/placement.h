@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,8 @@ struct SlotDemand {
   std::string avoided;
   // True if the worker must allow programs.
   bool program = false;
+  // The workers that the job has left (JobRecord.left_workers); none of them is taken.
+  std::set<std::string> left_workers;
 };
 
 struct Demand {

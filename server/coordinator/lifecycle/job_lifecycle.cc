@@ -18,6 +18,7 @@
 #include "server/coordinator/job/find_checkpoint.h"
 #include "server/coordinator/job/job_state_machine.h"
 #include "server/coordinator/lifecycle/divergence.h"
+#include "server/coordinator/lifecycle/left_workers.h"
 #include "server/coordinator/lifecycle/lifecycle_texts.h"
 #include "server/coordinator/lifecycle/round_failures.h"
 #include "server/coordinator/lifecycle/round_record.h"
@@ -332,12 +333,14 @@ absl::Status JobLifecycle::SlotsLeave(Job& job, const std::vector<uint32_t>& slo
                                       HandedOver handed_over) {
   JobChange change{.record = job.record};
   for (uint32_t slot : slots) {
+    const std::string& worker = job.record.slots(slot).worker_id();
     const std::string& wanted_by = job.tasks[slot].wanted_by;
-    change.events.push_back(
-        absl::StrCat("slot ", slot, " leaves worker ", job.record.slots(slot).worker_id(),
-                     wanted_by.empty() ? ", which must end"
-                                       : absl::StrCat(", for which job ", wanted_by, " waits"),
-                     ", at clock ", job.progress.clock(slot)));
+    const std::string why = !wanted_by.empty()
+                                ? absl::StrCat(", for which job ", wanted_by, " waits")
+                            : HasLeft(job.record, worker) ? ", which the job has left"
+                                                          : ", which must end";
+    change.events.push_back(absl::StrCat("slot ", slot, " leaves worker ", worker, why,
+                                         ", at clock ", job.progress.clock(slot)));
   }
   if (handed_over == HandedOver::kNo && EndsGeneration(job.record, slots))
     return GoBack(job, change.events.front().text);

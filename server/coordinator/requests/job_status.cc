@@ -242,6 +242,7 @@ v1::JobStatus StatusOf(const Job& job, int64_t now_unix_ms, JobView view) {
     *status.mutable_partitions() = record.partitions();
     *status.mutable_given() = record.given();
     *status.mutable_adjustments() = record.adjustments();
+    *status.mutable_left_workers() = record.left_workers();
     AddTasks(job, status);
     AddCoordinates(record.spec(), status);
     if (IsActive(record.state())) {

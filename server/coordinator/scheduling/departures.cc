@@ -9,6 +9,7 @@
 #include "common/mesh/job_mesh.h"
 #include "server/coordinator/job/find_checkpoint.h"
 #include "server/coordinator/job/job_state_machine.h"
+#include "server/coordinator/lifecycle/left_workers.h"
 #include "server/coordinator/lifecycle/round_record.h"
 #include "server/coordinator/scheduling/elastic_slots.h"
 
@@ -59,7 +60,7 @@ absl::Status Departures::Run() {
   for (const auto& [number, job] : jobs_.jobs()) {
     if (!IsActive(job->record.state()) || RunsProgram(job->record.spec())) continue;
     const bool lends = job->slots() > job->record.spec().workers();
-    if (!any_leaves && !lends) continue;
+    if (!any_leaves && !lends && job->record.left_workers().empty()) continue;
     std::vector<uint32_t> slots = LeavingSlots(*job);
     for (TaskState& task : job->tasks) task.leaves = false;
     job->hands_over.clear();
@@ -78,8 +79,9 @@ std::vector<uint32_t> Departures::LeavingSlots(const Job& job) const {
   for (int slot = 0; slot < record.slots_size(); ++slot) {
     const v1::SlotRecord& holder = record.slots(slot);
     if (holder.done() || !members_.Holds(holder.worker_id(), holder.worker_incarnation())) continue;
-    const bool wanted = !job.tasks[slot].wanted_by.empty();
-    if (wanted || members_.Find(holder.worker_id())->leaves) slots.push_back(slot);
+    const bool goes = !job.tasks[slot].wanted_by.empty() || HasLeft(record, holder.worker_id()) ||
+                      members_.Find(holder.worker_id())->leaves;
+    if (goes) slots.push_back(slot);
   }
   return slots;
 }

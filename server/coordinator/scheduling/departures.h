@@ -11,8 +11,9 @@
 
 namespace muster {
 
-// Takes tasks off workers that were told to leave (Member::leaves), before these end, and off slots
-// that other jobs wait for and their own can do without (ElasticSlots).
+// Takes tasks off workers that were told to leave (Member::leaves), before these end, off workers
+// that their job has left (left_workers.h), and off slots that other jobs wait for and their own
+// can do without (ElasticSlots).
 //
 //   what the task is in               when its slot is given up
 //
