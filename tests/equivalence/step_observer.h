@@ -91,6 +91,12 @@ class ObservedEngine final : public StepEngine {
     if (status.ok()) observer_.StepEnded(slot_, clock, sums);
     return status;
   }
+  absl::Status TrainVerified(uint64_t clock, MicroBatchSource& micro_batches, StepCheck& check,
+                             StepSums& sums) override {
+    const absl::Status status = inner_.TrainVerified(clock, micro_batches, check, sums);
+    if (status.ok()) observer_.StepEnded(slot_, clock, sums);
+    return status;
+  }
   absl::Status BeginEvaluation(uint64_t clock) override { return inner_.BeginEvaluation(clock); }
   absl::Status Evaluate(const Batch& batch, PassOutput output, PassResult& result) override {
     return inner_.Evaluate(batch, output, result);

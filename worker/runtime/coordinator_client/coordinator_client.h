@@ -22,6 +22,8 @@ class ReportEvaluationRequest;
 class ReportProgressReply;
 class ReportProgressRequest;
 class ShardMap;
+class VerifyStepReply;
+class VerifyStepRequest;
 }  // namespace v1
 
 // A task's client of the coordinator (TaskService). The implementation writes the task's identity
@@ -50,6 +52,11 @@ class CoordinatorClient {
   // Asks at a clock what is decided for the steps to come, and returns once all slots have asked.
   // Cancelled: by all-reduce, another task was lost; all must meet and ask again.
   virtual absl::StatusOr<v1::AdjustReply> Adjust(v1::AdjustRequest request) = 0;
+
+  // Tells what this task has computed of shares of a step, and returns once all slots have told.
+  // Aborted also: the worker computed other bits than others. Cancelled: in rounds, another task
+  // was lost; all must meet and repeat the step.
+  virtual absl::StatusOr<v1::VerifyStepReply> VerifyStep(v1::VerifyStepRequest request) = 0;
 
   // Commits a checkpoint, or reports that it failed. After a stop the call returns soon, with
   // Cancelled or the last attempt's error. DataLoss: a file of the cut is not whole.

@@ -45,6 +45,14 @@ absl::StatusOr<v1::AdjustReply> FakeCoordinatorClient::Adjust(v1::AdjustRequest 
   return adjust_answer_(adjusts_.back());
 }
 
+absl::StatusOr<v1::VerifyStepReply> FakeCoordinatorClient::VerifyStep(
+    v1::VerifyStepRequest request) {
+  absl::MutexLock lock(&mutex_);
+  verified_.push_back(std::move(request));
+  if (verify_answer_ == nullptr) return v1::VerifyStepReply();
+  return verify_answer_(verified_.back());
+}
+
 absl::Status FakeCoordinatorClient::CommitCheckpoint(v1::CommitCheckpointRequest request,
                                                      std::stop_token) {
   absl::MutexLock lock(&mutex_);
@@ -81,6 +89,12 @@ void FakeCoordinatorClient::OnAdjust(
   adjust_answer_ = std::move(answer);
 }
 
+void FakeCoordinatorClient::OnVerifyStep(
+    std::function<absl::StatusOr<v1::VerifyStepReply>(const v1::VerifyStepRequest&)> answer) {
+  absl::MutexLock lock(&mutex_);
+  verify_answer_ = std::move(answer);
+}
+
 void FakeCoordinatorClient::SetShardMap(v1::ShardMap map) {
   absl::MutexLock lock(&mutex_);
   map_ = std::move(map);
@@ -109,6 +123,11 @@ std::vector<v1::ReportEvaluationRequest> FakeCoordinatorClient::evaluations() co
 std::vector<v1::AdjustRequest> FakeCoordinatorClient::adjusts() const {
   absl::MutexLock lock(&mutex_);
   return adjusts_;
+}
+
+std::vector<v1::VerifyStepRequest> FakeCoordinatorClient::verified() const {
+  absl::MutexLock lock(&mutex_);
+  return verified_;
 }
 
 std::vector<v1::CommitCheckpointRequest> FakeCoordinatorClient::checkpoints() const {

@@ -23,6 +23,7 @@ class FakeCoordinatorClient final : public CoordinatorClient {
   absl::StatusOr<v1::ReportEvaluationReply> ReportEvaluation(
       v1::ReportEvaluationRequest request) override;
   absl::StatusOr<v1::AdjustReply> Adjust(v1::AdjustRequest request) override;
+  absl::StatusOr<v1::VerifyStepReply> VerifyStep(v1::VerifyStepRequest request) override;
   absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request, std::stop_token stop) override;
   absl::StatusOr<v1::ShardMap> GetShardMap(uint64_t min_version, absl::Duration wait) override;
 
@@ -36,6 +37,9 @@ class FakeCoordinatorClient final : public CoordinatorClient {
           answer);
   // Sets what answers requests for adjustments. The default is that nothing was decided.
   void OnAdjust(std::function<absl::StatusOr<v1::AdjustReply>(const v1::AdjustRequest&)> answer);
+  // Sets what answers comparisons of steps. The default is that the step is right.
+  void OnVerifyStep(
+      std::function<absl::StatusOr<v1::VerifyStepReply>(const v1::VerifyStepRequest&)> answer);
   void SetShardMap(v1::ShardMap map);
 
   std::vector<v1::RendezvousRequest> rendezvous() const;
@@ -43,6 +47,7 @@ class FakeCoordinatorClient final : public CoordinatorClient {
   std::vector<v1::ReportCollectivesRequest> collectives() const;
   std::vector<v1::ReportEvaluationRequest> evaluations() const;
   std::vector<v1::AdjustRequest> adjusts() const;
+  std::vector<v1::VerifyStepRequest> verified() const;
   std::vector<v1::CommitCheckpointRequest> checkpoints() const;
 
   // Blocks until so many reports of progress, or of collective calls, have come.
@@ -57,12 +62,15 @@ class FakeCoordinatorClient final : public CoordinatorClient {
       evaluation_answer_ ABSL_GUARDED_BY(mutex_);
   std::function<absl::StatusOr<v1::AdjustReply>(const v1::AdjustRequest&)> adjust_answer_
       ABSL_GUARDED_BY(mutex_);
+  std::function<absl::StatusOr<v1::VerifyStepReply>(const v1::VerifyStepRequest&)> verify_answer_
+      ABSL_GUARDED_BY(mutex_);
   v1::ShardMap map_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::RendezvousRequest> rendezvous_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::ReportProgressRequest> progress_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::ReportCollectivesRequest> collectives_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::ReportEvaluationRequest> evaluations_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::AdjustRequest> adjusts_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::VerifyStepRequest> verified_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::CommitCheckpointRequest> checkpoints_ ABSL_GUARDED_BY(mutex_);
 };
 

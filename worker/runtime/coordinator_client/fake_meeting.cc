@@ -47,6 +47,14 @@ class FakeMeeting::Task final : public CoordinatorClient {
     return meeting_.Adjust(slot_, incarnation_, request);
   }
 
+  absl::StatusOr<v1::VerifyStepReply> VerifyStep(v1::VerifyStepRequest request) override {
+    absl::MutexLock lock(&meeting_.mutex_);
+    const absl::Status fence = meeting_.CheckFenceLocked(slot_, incarnation_);
+    if (!fence.ok()) return fence;
+    meeting_.verified_[slot_].push_back(std::move(request));
+    return v1::VerifyStepReply();
+  }
+
   absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request, std::stop_token) override {
     absl::MutexLock lock(&meeting_.mutex_);
     absl::Status fence = meeting_.CheckFenceLocked(slot_, incarnation_);
@@ -253,6 +261,12 @@ std::map<uint64_t, v1::EvaluationResult> FakeMeeting::evaluations() const {
 std::vector<v1::CommitCheckpointRequest> FakeMeeting::checkpoints() const {
   absl::MutexLock lock(&mutex_);
   return checkpoints_;
+}
+
+std::vector<v1::VerifyStepRequest> FakeMeeting::verified(uint32_t slot) const {
+  absl::MutexLock lock(&mutex_);
+  const auto it = verified_.find(slot);
+  return it == verified_.end() ? std::vector<v1::VerifyStepRequest>() : it->second;
 }
 
 std::vector<v1::ReportProgressRequest> FakeMeeting::progress(uint32_t slot) const {

@@ -55,6 +55,8 @@ class FakeMeeting {
   std::map<uint64_t, v1::EvaluationResult> evaluations() const;
   // Returns commits in order of arrival, each with the slot that sent it.
   std::vector<v1::CommitCheckpointRequest> checkpoints() const;
+  // Returns what the slot told of steps that are compared, which are all found right.
+  std::vector<v1::VerifyStepRequest> verified(uint32_t slot) const;
   std::vector<v1::ReportProgressRequest> progress(uint32_t slot) const;
   std::vector<v1::ReportCollectivesRequest> collectives(uint32_t slot) const;
 
@@ -100,6 +102,7 @@ class FakeMeeting {
   std::vector<Round> rounds_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, v1::EvaluationResult> evaluations_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::CommitCheckpointRequest> checkpoints_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint32_t, std::vector<v1::VerifyStepRequest>> verified_ ABSL_GUARDED_BY(mutex_);
   std::map<uint32_t, std::vector<v1::ReportProgressRequest>> progress_ ABSL_GUARDED_BY(mutex_);
   std::map<uint32_t, std::vector<v1::ReportCollectivesRequest>> collectives_
       ABSL_GUARDED_BY(mutex_);

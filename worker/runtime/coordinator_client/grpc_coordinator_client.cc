@@ -78,6 +78,16 @@ class GrpcCoordinatorClient final : public CoordinatorClient {
     return reply;
   }
 
+  absl::StatusOr<v1::VerifyStepReply> VerifyStep(v1::VerifyStepRequest request) override {
+    *request.mutable_task() = task_;
+    v1::VerifyStepReply reply;
+    MUSTER_RETURN_IF_ERROR(
+        Repeat("comparison of a step", waiter_, [&](grpc::ClientContext& context) {
+          return stub_->VerifyStep(&context, request, &reply);
+        }));
+    return reply;
+  }
+
   absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request,
                                 std::stop_token stop) override {
     *request.mutable_task() = task_;

@@ -41,6 +41,10 @@ class DeviceEngine final : public StepEngine {
   absl::Status Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) override {
     return executor_.Train(clock, micro_batches, sums);
   }
+  absl::Status TrainVerified(uint64_t clock, MicroBatchSource& micro_batches, StepCheck& check,
+                             StepSums& sums) override {
+    return executor_.TrainVerified(clock, micro_batches, check, sums);
+  }
   absl::Status BeginEvaluation(uint64_t clock) override { return executor_.BeginEvaluation(clock); }
   absl::Status Evaluate(const Batch& batch, PassOutput output, PassResult& result) override {
     return executor_.Evaluate(batch, output, result);

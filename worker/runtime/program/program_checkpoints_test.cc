@@ -39,6 +39,9 @@ class AnsweringCoordinator final : public CoordinatorClient {
     return v1::ReportEvaluationReply();
   }
   absl::StatusOr<v1::AdjustReply> Adjust(v1::AdjustRequest) override { return v1::AdjustReply(); }
+  absl::StatusOr<v1::VerifyStepReply> VerifyStep(v1::VerifyStepRequest) override {
+    return v1::VerifyStepReply();
+  }
   absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request, std::stop_token) override {
     committed = std::move(request);
     return answer;

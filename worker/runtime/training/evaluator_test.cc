@@ -274,6 +274,9 @@ class CountingEngine final : public StepEngine {
   absl::Status Train(uint64_t, MicroBatchSource&, StepSums&) override {
     return absl::UnimplementedError("evaluates only");
   }
+  absl::Status TrainVerified(uint64_t, MicroBatchSource&, StepCheck&, StepSums&) override {
+    return absl::UnimplementedError("evaluates only");
+  }
   absl::Status BeginEvaluation(uint64_t) override { return absl::OkStatus(); }
   absl::Status Evaluate(const Batch& batch, PassOutput, PassResult& result) override {
     batches_.push_back(batch.examples);

@@ -10,6 +10,7 @@
 #include "worker/data/batch.h"
 #include "worker/runtime/training/micro_batch_source.h"
 #include "worker/runtime/training/noise_scale.h"
+#include "worker/runtime/training/step_check.h"
 
 namespace muster {
 
@@ -66,6 +67,13 @@ class StepEngine {
   // closed, unless it is the loss of a device. Otherwise errors of the data, of the computation and
   // of the strategy (strategy.h).
   virtual absl::Status Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) = 0;
+
+  // Does the same, but asks `check` once all gradients are computed: before any leaves this rank,
+  // or where each micro-batch's leave (ZeRO stages 2 and 3) before the step ends. Whether loss and
+  // gradients are finite is looked at after that, since wrong bits may not be. Also returns the
+  // error of `check`. REQUIRES: the model is on processors.
+  virtual absl::Status TrainVerified(uint64_t clock, MicroBatchSource& micro_batches,
+                                     StepCheck& check, StepSums& sums) = 0;
 
   // Prepares for evaluations with the parameters of `clock`.
   virtual absl::Status BeginEvaluation(uint64_t clock) = 0;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/kernels/gemm/row_sums.h"
@@ -34,7 +35,8 @@ bool AreFinite(absl::Span<const float> values) { return AllFinite(values.size(),
 StepExecutor::StepExecutor(const v1::JobSpec& spec, const Model& model, Strategy& strategy,
                            const Options& options)
     : model_(model),
-      strategy_(strategy),
+      own_strategy_(strategy),
+      strategy_(&strategy),
       tensor_group_(options.tensor_group),
       context_group_(options.context_group),
       expert_group_(options.expert_group),
@@ -83,6 +85,40 @@ LayerContext StepExecutor::ContextOf(Pass pass, uint64_t clock) const {
 }
 
 absl::Status StepExecutor::Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) {
+  return RunStep(clock, micro_batches, sums);
+}
+
+absl::Status StepExecutor::TrainVerified(uint64_t clock, MicroBatchSource& micro_batches,
+                                         StepCheck& check, StepSums& sums) {
+  if (verified_ == nullptr) {
+    verified_ = std::make_unique<VerifiedStep>(own_strategy_, model_.description().tensors,
+                                               traits_.sends_micro_batches);
+  }
+  strategy_ = verified_.get();
+  const absl::Cleanup restore = [this] { strategy_ = &own_strategy_; };
+  diverged_ = absl::OkStatus();
+  verified_->Begin(VerifiedStep::Share::kOwn);
+  MUSTER_RETURN_IF_ERROR(RunStep(clock, micro_batches, sums));
+  const absl::Status diverged = diverged_;
+  const auto recompute = [&](MicroBatchSource& others) -> absl::StatusOr<uint64_t> {
+    StepSums unused;
+    verified_->Begin(VerifiedStep::Share::kAnother);
+    MUSTER_RETURN_IF_ERROR(RunStep(clock, others, unused));
+    return verified_->Fingerprint();
+  };
+  MUSTER_RETURN_IF_ERROR(check.Check(clock, verified_->Fingerprint(), recompute));
+  MUSTER_RETURN_IF_ERROR(diverged);
+  return verified_->Send();
+}
+
+absl::Status StepExecutor::Found(absl::Status diverged) {
+  if (strategy_ == &own_strategy_) return diverged;
+  diverged_.Update(diverged);
+  return absl::OkStatus();
+}
+
+absl::Status StepExecutor::RunStep(uint64_t clock, MicroBatchSource& micro_batches,
+                                   StepSums& sums) {
   if (const int count = micro_batches.Count(clock);
       plan_.empty() || stage_.shape.micro_batches != count) {
     Plan(count);
@@ -93,7 +129,7 @@ absl::Status StepExecutor::Train(uint64_t clock, MicroBatchSource& micro_batches
     const StepAction& action = plan_[i];
     const TraceScope trace(action.kind, static_cast<uint32_t>(action.unit));
     MicroBatch& micro_batch = *saved_[action.saved];
-    context.loss_scale = strategy_.loss_scale();
+    context.loss_scale = strategy_->loss_scale();
     context.first_example = micro_batches.FirstExample(clock, action.micro_batch);
     if (action.kind == ActionKind::kCheckLoss) {
       MUSTER_RETURN_IF_ERROR(CheckLoss(clock, micro_batch, sums));
@@ -181,71 +217,71 @@ absl::Status StepExecutor::Await(const StepAction& action, const LayerContext& c
 
 Accumulation StepExecutor::StoreOf(const StepAction& action) const {
   if (has_peers() && action.micro_batch == 0) return Accumulation::kWrite;
-  return strategy_.GradientStore(action.unit);
+  return strategy_->GradientStore(action.unit);
 }
 
 absl::Status StepExecutor::Execute(const StepAction& action, LayerContext context,
                                    MicroBatch& micro_batch) {
   switch (action.kind) {
     case ActionKind::kBeginStep:
-      return strategy_.BeginStep(context.clock);
+      return strategy_->BeginStep(context.clock);
     case ActionKind::kPrefetchRows:
-      return strategy_.Prefetch(micro_batch);
+      return strategy_->Prefetch(micro_batch);
     case ActionKind::kLookUpRows:
-      return strategy_.LookUp(micro_batch);
+      return strategy_->LookUp(micro_batch);
     case ActionKind::kAcquire:
-      return strategy_.Acquire(action.unit, action.direction);
+      return strategy_->Acquire(action.unit, action.direction);
     case ActionKind::kRelease:
-      strategy_.Release(action.unit, action.direction);
+      strategy_->Release(action.unit, action.direction);
       return absl::OkStatus();
     case ActionKind::kForward:
-      return model_.Forward(context, action.unit, strategy_.parameters(), micro_batch);
+      return model_.Forward(context, action.unit, strategy_->parameters(), micro_batch);
     case ActionKind::kBeginBackward:
-      return strategy_.BeforeBackward(micro_batch.loss_weight,
-                                      action.micro_batch + 1 == stage_.shape.micro_batches
-                                          ? SeriesPosition::kLast
-                                          : SeriesPosition::kMoreFollow);
+      return strategy_->BeforeBackward(micro_batch.loss_weight,
+                                       action.micro_batch + 1 == stage_.shape.micro_batches
+                                           ? SeriesPosition::kLast
+                                           : SeriesPosition::kMoreFollow);
     case ActionKind::kLastUnit:
       context.gradients = StoreOf(action);
-      return model_.RunLastUnit(context, strategy_.parameters(), strategy_.gradients(),
+      return model_.RunLastUnit(context, strategy_->parameters(), strategy_->gradients(),
                                 micro_batch);
     case ActionKind::kBackward:
       context.gradients = StoreOf(action);
-      return model_.Backward(context, action.unit, strategy_.parameters(), strategy_.gradients(),
+      return model_.Backward(context, action.unit, strategy_->parameters(), strategy_->gradients(),
                              micro_batch);
     case ActionKind::kBackwardInput:
       context.gradients = StoreOf(action);
-      return model_.BackwardInput(context, action.unit, strategy_.parameters(),
-                                  strategy_.gradients(), micro_batch);
+      return model_.BackwardInput(context, action.unit, strategy_->parameters(),
+                                  strategy_->gradients(), micro_batch);
     case ActionKind::kBackwardWeights:
       context.gradients = StoreOf(action);
-      return model_.BackwardWeights(context, action.unit, strategy_.gradients(), micro_batch);
+      return model_.BackwardWeights(context, action.unit, strategy_->gradients(), micro_batch);
     case ActionKind::kGradientReady:
       if (ChecksGradients(stage_, traits_, action.micro_batch)) {
-        MUSTER_RETURN_IF_ERROR(CheckGradients(action.unit, context.clock));
+        MUSTER_RETURN_IF_ERROR(Found(CheckGradients(action.unit, context.clock)));
       }
-      return strategy_.GradientReady(action.unit);
+      return strategy_->GradientReady(action.unit);
     case ActionKind::kPushRows:
-      MUSTER_RETURN_IF_ERROR(CheckRowGradients(context.clock, micro_batch));
-      return strategy_.PushRows(micro_batch);
+      MUSTER_RETURN_IF_ERROR(Found(CheckRowGradients(context.clock, micro_batch)));
+      return strategy_->PushRows(micro_batch);
     case ActionKind::kAwaitActivation:
     case ActionKind::kAwaitGradient:
       return Await(action, context, micro_batch);
     case ActionKind::kFinishMessages:
       return links_->Finish();
     case ActionKind::kEndStep:
-      return strategy_.EndStep();
+      return strategy_->EndStep();
     default:
       break;
   }
   return absl::InternalError("the action is not Execute's");
 }
 
-absl::Status StepExecutor::CheckLoss(uint64_t clock, MicroBatch& micro_batch,
-                                     StepSums& sums) const {
+absl::Status StepExecutor::CheckLoss(uint64_t clock, MicroBatch& micro_batch, StepSums& sums) {
   MUSTER_RETURN_IF_ERROR(model_.TakeResults(micro_batch));
   if (!std::isfinite(micro_batch.loss_sum)) {
-    return DivergedError(clock, absl::StrCat("loss is ", micro_batch.loss_sum));
+    MUSTER_RETURN_IF_ERROR(
+        Found(DivergedError(clock, absl::StrCat("loss is ", micro_batch.loss_sum))));
   }
   sums.loss_sum += micro_batch.loss_sum;
   if (traits_.on_device) TakeRouters(micro_batch, sums);
@@ -264,7 +300,7 @@ void StepExecutor::Measure(int unit, float loss_scale, const MicroBatch& micro_b
     // A bias that moves by signs has no gradient, and is not in the norm of the whole.
     if (static_cast<int>(tensors[i].unit) != unit || tensors[i].sign_rate > 0) continue;
     sums.first_micro_batch->squared_norm +=
-        SquaredNorm(strategy_.gradients()[i]) / (divisor * divisor);
+        SquaredNorm(strategy_->gradients()[i]) / (divisor * divisor);
   }
 }
 
@@ -272,7 +308,7 @@ absl::Status StepExecutor::CheckGradients(int unit, uint64_t clock) const {
   const std::vector<TensorSpec>& tensors = model_.description().tensors;
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (static_cast<int>(tensors[i].unit) != unit) continue;
-    if (AreFinite(strategy_.gradients()[i])) continue;
+    if (AreFinite(strategy_->gradients()[i])) continue;
     return DivergedError(clock,
                          absl::StrCat("the gradient of ", tensors[i].name, " is not finite"));
   }
@@ -291,7 +327,7 @@ absl::Status StepExecutor::CheckRowGradients(uint64_t clock, const MicroBatch& m
 
 absl::Status StepExecutor::BeginEvaluation(uint64_t clock) {
   evaluation_clock_ = clock;
-  return strategy_.BeginStep(clock);
+  return strategy_->BeginStep(clock);
 }
 
 absl::Status StepExecutor::Evaluate(const Batch& batch, PassOutput output, PassResult& result) {

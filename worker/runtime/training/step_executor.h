@@ -18,7 +18,9 @@
 #include "worker/nn/model.h"
 #include "worker/nn/tensor_group.h"
 #include "worker/runtime/training/stage_links.h"
+#include "worker/runtime/training/step_check.h"
 #include "worker/runtime/training/step_engine.h"
+#include "worker/runtime/training/verified_step.h"
 #include "worker/strategy/strategy.h"
 
 namespace muster {
@@ -58,6 +60,8 @@ class StepExecutor final : public StepEngine {
 
   int64_t most_examples() const override;
   absl::Status Train(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums) override;
+  absl::Status TrainVerified(uint64_t clock, MicroBatchSource& micro_batches, StepCheck& check,
+                             StepSums& sums) override;
   absl::Status BeginEvaluation(uint64_t clock) override;
   absl::Status Evaluate(const Batch& batch, PassOutput output, PassResult& result) override;
 
@@ -79,18 +83,28 @@ class StepExecutor final : public StepEngine {
   // Takes what another stage has sent.
   absl::Status Await(const StepAction& action, const LayerContext& context,
                      MicroBatch& micro_batch);
+  // Executes the plan with the present strategy.
+  absl::Status RunStep(uint64_t clock, MicroBatchSource& micro_batches, StepSums& sums);
+  // Returns `diverged`, or keeps it until the step's gradients are known to be right.
+  absl::Status Found(absl::Status diverged);
   // Executes any other action but kLoad and kCheckLoss.
   absl::Status Execute(const StepAction& action, LayerContext context, MicroBatch& micro_batch);
   // Moves what backward of a unit has added.
   static void TakeRouters(MicroBatch& micro_batch, StepSums& sums);
-  absl::Status CheckLoss(uint64_t clock, MicroBatch& micro_batch, StepSums& sums) const;
+  absl::Status CheckLoss(uint64_t clock, MicroBatch& micro_batch, StepSums& sums);
   // Adds the squared norm of the gradients of a unit, which are those of the first micro-batch.
   void Measure(int unit, float loss_scale, const MicroBatch& micro_batch, StepSums& sums) const;
   absl::Status CheckGradients(int unit, uint64_t clock) const;
   absl::Status CheckRowGradients(uint64_t clock, const MicroBatch& micro_batch) const;
 
   const Model& model_;
-  Strategy& strategy_;
+  Strategy& own_strategy_;
+  // The one that the present step uses: `own_strategy_`, or `verified_` before it.
+  Strategy* strategy_;
+  // Null before the first step that is verified.
+  std::unique_ptr<VerifiedStep> verified_;
+  // The first loss or gradient of a verified step that is not finite.
+  absl::Status diverged_;
   TensorGroup* const tensor_group_;
   ContextGroup* const context_group_;
   ExpertGroup* const expert_group_;

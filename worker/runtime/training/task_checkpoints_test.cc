@@ -91,6 +91,9 @@ class SlowCoordinator final : public CoordinatorClient {
   absl::StatusOr<v1::AdjustReply> Adjust(v1::AdjustRequest request) override {
     return inner_.Adjust(std::move(request));
   }
+  absl::StatusOr<v1::VerifyStepReply> VerifyStep(v1::VerifyStepRequest request) override {
+    return inner_.VerifyStep(std::move(request));
+  }
   absl::Status CommitCheckpoint(v1::CommitCheckpointRequest request,
                                 std::stop_token stop) override {
     if (away) {

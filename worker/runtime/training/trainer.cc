@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/machine/processor_model.h"
 #include "common/base/status_macros.h"
+#include "common/kernels/matmul.h"
 #include "common/mesh/job_mesh.h"
 #include "common/optim/schedule.h"
 #include "common/step/step_batches.h"
@@ -17,6 +19,7 @@
 #include "worker/data/sampling/job_mixture.h"
 #include "worker/nn/loss_scaler.h"
 #include "worker/nn/model.h"
+#include "worker/runtime/training/step_verifier.h"
 
 namespace muster {
 namespace {
@@ -44,6 +47,11 @@ int DataRank(const TrainerOptions& options) {
 // of those that do.
 bool ReportsLoads(const TrainerOptions& options, const v1::JobSpec& spec) {
   return DividesTokens(spec) || options.mesh.Position(options.rank, Axis::kTensor) == 0;
+}
+
+// Says what gradients' bits depend on beside the share: kernels choose the order of sums by it.
+std::string BitsDependOn() {
+  return absl::StrCat(ProcessorModel(), " with ", ComputeThreads(), " threads");
 }
 
 // Returns the sampler of the job's batches, as specified and decided; null if the job only
@@ -288,7 +296,8 @@ absl::Status Trainer::TrainStep(uint64_t clock) {
   const absl::Duration waited = reader_->waited();
   StepSums sums;
   state_.SetRateFactor(RateFactor(clock));
-  MUSTER_RETURN_IF_ERROR(engine_.Train(clock, *reader_, sums));
+  absl::Duration compared;
+  MUSTER_RETURN_IF_ERROR(RunEngine(clock, sums, compared));
   own_work_.examples +=
       static_cast<uint64_t>(sampler_->ShareSize(static_cast<int64_t>(clock), DataRank(options_)));
   MeasureNoise(clock, sums);
@@ -311,9 +320,25 @@ absl::Status Trainer::TrainStep(uint64_t clock) {
   step.waiting_seconds = absl::ToDoubleSeconds(reader_->waited() - waited);
   if (options_.rank == 0 && !repeats) DescribeStep(clock, sums, step);
   if (reports_loads_ && !repeats) step.expert_loads = std::move(sums.expert_loads);
-  Report(std::move(step));
+  Report(std::move(step), compared);
   reported_clock_ = std::max(reported_clock_, clock + 1);
   return FromCoordinator(reporter_.status());
+}
+
+absl::Status Trainer::RunEngine(uint64_t clock, StepSums& sums, absl::Duration& waited) {
+  const int data_ranks = options_.mesh.size(kDataAxes);
+  if (!IsVerified(*spec_, data_ranks, clock)) return engine_.Train(clock, *reader_, sums);
+  StepVerifier verifier({.dataset = *job_.dataset,
+                         .sampler = *sampler_,
+                         .clock = clock_,
+                         .coordinator = coordinator_,
+                         .data_rank = DataRank(options_),
+                         .data_ranks = data_ranks,
+                         .processor = BitsDependOn()});
+  const absl::Status status = engine_.TrainVerified(clock, *reader_, verifier, sums);
+  FromCoordinator(verifier.coordinator_status()).IgnoreError();
+  waited += verifier.waited();
+  return status;
 }
 
 void Trainer::MeasureNoise(uint64_t clock, const StepSums& sums) {
@@ -339,7 +364,7 @@ void Trainer::DescribeStep(uint64_t clock, const StepSums& sums, StepReport& ste
   step.router_entropy = routers.entropy / routers.tokens;
 }
 
-void Trainer::Report(StepReport step) {
+void Trainer::Report(StepReport step, absl::Duration compared) {
   const StrategyCounters now = state_.counters();
   step.bytes_pushed = now.bytes_pushed - reported_.bytes_pushed;
   step.bytes_pulled = now.bytes_pulled - reported_.bytes_pulled;
@@ -354,7 +379,8 @@ void Trainer::Report(StepReport step) {
   step.staleness_sum = now.staleness_sum - reported_.staleness_sum;
   // One step's sum is that step's staleness; the counter's maximum would never fall.
   step.staleness_max = step.staleness_sum;
-  step.exposed_communication_seconds = now.exposed_seconds - reported_.exposed_seconds;
+  step.exposed_communication_seconds =
+      now.exposed_seconds - reported_.exposed_seconds + absl::ToDoubleSeconds(compared);
   step.compute_seconds = std::max(
       0.0, step.training_seconds - step.waiting_seconds - step.exposed_communication_seconds);
   own_work_.compute_seconds += step.compute_seconds;

@@ -121,12 +121,15 @@ class Trainer {
   // decided, and for the step's batch.
   double RateFactor(uint64_t clock) const;
   absl::Status TrainStep(uint64_t clock);
+  // Has the engine train the step at `clock`, compared with what other data ranks make of it where
+  // that is due (IsVerified). Adds the time for which it waited for these to `waited`.
+  absl::Status RunEngine(uint64_t clock, StepSums& sums, absl::Duration& waited);
   // Adds to the noise scale what the step at `clock` says of it.
   void MeasureNoise(uint64_t clock, const StepSums& sums);
   // Fills in what the rank that speaks for all tells of the step that was taken at `clock`.
   void DescribeStep(uint64_t clock, const StepSums& sums, StepReport& step) const;
-  // Adds the state's counters since the last report.
-  void Report(StepReport step);
+  // Adds the state's counters since the last report. `compared`: see RunEngine.
+  void Report(StepReport step, absl::Duration compared);
 
   const TrainerOptions options_;
   const std::unique_ptr<const v1::JobSpec> spec_;
