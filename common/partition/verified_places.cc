@@ -12,7 +12,7 @@ namespace muster {
 namespace {
 
 // Arrays begin where vector instructions like to read.
-constexpr uint64_t kAlignElements = 16;
+constexpr uint64_t kPlaceElements = 16;
 
 }  // namespace
 
@@ -41,7 +41,7 @@ VerifiedPlaces PlacesOfVerified(absl::Span<const TensorSpec> tensors,
       if (!stay && tensors[i].unit != unit) begin = places.elements;
       unit = tensors[i].unit;
       places.begins[i] = begin;
-      begin += RoundUp<uint64_t>(elements[i], kAlignElements);
+      begin += RoundUp<uint64_t>(elements[i], kPlaceElements);
       if (!stay) shared = std::max(shared, begin - places.elements);
     }
     if (stay) places.elements = begin;

@@ -144,6 +144,9 @@ const std::map<std::string, Serve>& Methods() {
       {"TaskService.Adjust",
        Park<v1::AdjustRequest, v1::AdjustReply>(
            [](C& c, const auto& r, auto call) { c.tasks().Adjust(r, std::move(call)); })},
+      {"TaskService.VerifyStep",
+       Park<v1::VerifyStepRequest, v1::VerifyStepReply>(
+           [](C& c, const auto& r, auto call) { c.tasks().VerifyStep(r, std::move(call)); })},
       {"TaskService.CommitCheckpoint",
        Park<v1::CommitCheckpointRequest, v1::CommitCheckpointReply>(
            [](C& c, const auto& r, auto call) { c.tasks().CommitCheckpoint(r, std::move(call)); })},

@@ -26,6 +26,10 @@ class TaskService final : public EdgeService<v1::TaskService> {
         "Adjust", [](Coordinator& c, const auto& request, auto call) {
           c.tasks().Adjust(request, std::move(call));
         });
+    ParkReport<v1::VerifyStepRequest, v1::VerifyStepReply>(
+        "VerifyStep", [](Coordinator& c, const auto& request, auto call) {
+          c.tasks().VerifyStep(request, std::move(call));
+        });
     Park<v1::CommitCheckpointRequest, v1::CommitCheckpointReply>(
         "CommitCheckpoint", [](Coordinator& c, const auto& request, auto call) {
           c.tasks().CommitCheckpoint(request, std::move(call));

@@ -149,4 +149,9 @@ absl::Status CheckReport(const v1::JobRecord& job, const v1::AdjustRequest& repo
   return CheckClock(job, "clock", report.clock());
 }
 
+absl::Status CheckReport(const v1::JobRecord& job, const v1::VerifyStepRequest& report) {
+  MUSTER_RETURN_IF_ERROR(CheckNumbers(report));
+  return CheckClock(job, "clock", report.clock());
+}
+
 }  // namespace muster

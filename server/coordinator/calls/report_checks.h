@@ -27,6 +27,7 @@ absl::Status CheckReport(const v1::JobRecord& job, const v1::RendezvousRequest& 
 absl::Status CheckReport(const v1::JobRecord& job, const v1::ReportProgressRequest& report);
 absl::Status CheckReport(const v1::JobRecord& job, const v1::ReportEvaluationRequest& report);
 absl::Status CheckReport(const v1::JobRecord& job, const v1::AdjustRequest& report);
+absl::Status CheckReport(const v1::JobRecord& job, const v1::VerifyStepRequest& report);
 
 }  // namespace muster
 

@@ -66,6 +66,7 @@ void Job::AnswerSlot(uint32_t slot, const absl::Status& status) {
   AnswerOne(rendezvous_calls, slot, status);
   AnswerOne(evaluation_calls, slot, status);
   AnswerOne(adjust_calls, slot, status);
+  AnswerOne(verify_calls, slot, status);
   AnswerOne(commit_calls, slot, status);
   AnswerOne(part_calls, slot, status);
   std::vector<ShardMapCall> others;
@@ -91,6 +92,7 @@ void Job::DropGoneCalls() {
   }
   DropGone(evaluation_calls, unused);
   DropGone(adjust_calls, unused);
+  DropGone(verify_calls, unused);
   DropGone(commit_calls, unused);
   DropGone(part_calls, gone_parts);
   for (uint32_t slot : gone_parts) program_parts.Forget(slot);
@@ -117,6 +119,10 @@ void Job::ParkAdjust(uint32_t slot, Call<v1::AdjustReply> call) {
   Park(adjust_calls, slot, std::move(call));
 }
 
+void Job::ParkVerify(uint32_t slot, Call<v1::VerifyStepReply> call) {
+  Park(verify_calls, slot, std::move(call));
+}
+
 void Job::ParkCommit(const v1::CommitCheckpointRequest& request,
                      Call<v1::CommitCheckpointReply> call) {
   const uint32_t slot = request.task().slot();
@@ -131,6 +137,7 @@ void Job::ParkPart(uint32_t slot, Call<v1::CommitCheckpointReply> call) {
 void Job::EndGathering() {
   evaluation.Clear();
   adjusting.Clear();
+  verifying.Clear();
   const std::string over = absl::StrCat("round ", record.round().number(), " of job ", id(),
                                         " is over: meet the others again, then repeat the ");
   for (auto& [slot, parked] : std::exchange(evaluation_calls, {})) {
@@ -138,6 +145,9 @@ void Job::EndGathering() {
   }
   for (auto& [slot, parked] : std::exchange(adjust_calls, {})) {
     parked.done(absl::CancelledError(absl::StrCat(over, "call")));
+  }
+  for (auto& [slot, parked] : std::exchange(verify_calls, {})) {
+    parked.done(absl::CancelledError(absl::StrCat(over, "step")));
   }
 }
 

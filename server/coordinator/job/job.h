@@ -26,6 +26,7 @@
 #include "server/coordinator/job/program_parts.h"
 #include "server/coordinator/job/progress_tracker.h"
 #include "server/coordinator/job/rendezvous.h"
+#include "server/coordinator/job/step_gatherer.h"
 #include "server/coordinator/job/wait_reason.h"
 
 namespace muster {
@@ -102,10 +103,11 @@ struct Job {
   void ParkRendezvous(uint32_t slot, Call<v1::RendezvousReply> call);
   void ParkEvaluation(uint32_t slot, Call<v1::ReportEvaluationReply> call);
   void ParkAdjust(uint32_t slot, Call<v1::AdjustReply> call);
+  void ParkVerify(uint32_t slot, Call<v1::VerifyStepReply> call);
   void ParkCommit(const v1::CommitCheckpointRequest& request, Call<v1::CommitCheckpointReply> call);
   void ParkPart(uint32_t slot, Call<v1::CommitCheckpointReply> call);
-  // All-reduce only: ends an evaluation, or a decision, that its round cannot complete; its calls
-  // get CANCELLED.
+  // In rounds only: ends an evaluation, a decision or a comparison that the round cannot complete;
+  // its calls get CANCELLED.
   void EndGathering();
 
   v1::JobRecord record;
@@ -130,6 +132,7 @@ struct Job {
   CollectiveReports collectives;
   EvaluationGatherer evaluation;
   AdjustGatherer adjusting;
+  StepGatherer verifying;
   // The last evaluation that tasks were answered, and whether they were asked to keep the weights
   // (IsWorthKeeping); absent: not in this generation, or not by this process.
   struct KeptEvaluation {
@@ -180,6 +183,7 @@ struct Job {
   std::map<uint32_t, Call<v1::RendezvousReply>> rendezvous_calls;
   std::map<uint32_t, Call<v1::ReportEvaluationReply>> evaluation_calls;
   std::map<uint32_t, Call<v1::AdjustReply>> adjust_calls;
+  std::map<uint32_t, Call<v1::VerifyStepReply>> verify_calls;
   std::vector<ShardMapCall> shard_map_calls;
   // The checkpoint whose manifest is being written; one at a time.
   std::optional<v1::CommitCheckpointRequest> committing;

@@ -208,6 +208,7 @@ absl::Status JobLifecycle::BeginAnew(Job& job, const std::string& why, uint32_t 
   job.open_round.reset();
   job.evaluation.Clear();
   job.adjusting.Clear();
+  job.verifying.Clear();
   job.kept_evaluation.reset();
   job.program_parts.Clear();
   job.AnswerAll(absl::AbortedError(absl::StrCat("job ", job.id(), " went on to generation ",
@@ -270,6 +271,7 @@ absl::Status JobLifecycle::OpenRound(Job& job, const v1::RendezvousRecord& met,
   }
   ForgiveNewcomers(round, change.record);
   record.set_clock(clock);
+  change.record.set_verified_clock(std::min(change.record.verified_clock(), clock));
   record.set_number(record.number() + 1);
   record.clear_members();
   const bool runs_program = RunsProgram(job.record.spec());
@@ -351,6 +353,33 @@ absl::Status JobLifecycle::SlotsLeave(Job& job, const std::vector<uint32_t>& slo
   metrics_.respawned_slots.Increment(static_cast<double>(slots.size()));
   ForgetTasks(job, slots, absl::AbortedError("the worker must end; another task takes the slot"));
   for (uint32_t slot : slots) job.tasks[slot].not_awaited = true;
+  return absl::OkStatus();
+}
+
+absl::Status JobLifecycle::LeaveWorkers(Job& job,
+                                        const std::map<std::string, std::string>& reasons) {
+  JobChange change{.record = job.record};
+  std::vector<uint32_t> slots;
+  for (const auto& [worker, reason] : reasons) {
+    Leave(change.record, worker, reason, jobs_.NowUnixMs());
+    change.events.emplace_back(absl::StrCat("the job leaves worker ", worker, ", which ", reason),
+                               v1::JobEvent::LEFT);
+  }
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    const v1::SlotRecord& holder = job.record.slots(slot);
+    if (!holder.done() && reasons.contains(holder.worker_id())) slots.push_back(slot);
+  }
+  const std::string why = change.events.front().text;
+  if (EndsGeneration(job.record, slots)) {
+    // This is not counted as a roll-back: each time there is one worker less.
+    return GoBackWith(job, why, /*rollbacks=*/1, std::move(change));
+  }
+  const bool hurts = Hurts(job.record, slots);
+  for (uint32_t slot : slots) LoseSlot(slot, change.record);
+  if (hurts) change.record.set_state(v1::RECOVERING);
+  MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
+  metrics_.respawned_slots.Increment(static_cast<double>(slots.size()));
+  ForgetTasks(job, slots, absl::AbortedError(absl::StrCat(why, "; this task must end")));
   return absl::OkStatus();
 }
 
@@ -485,6 +514,7 @@ void JobLifecycle::ForgetTasks(Job& job, const std::vector<uint32_t>& slots,
     job.rendezvous.Forget(slot);
     job.evaluation.Forget(slot);
     job.adjusting.Forget(slot);
+    job.verifying.Forget(slot);
     job.program_parts.Forget(slot);
     job.AnswerSlot(slot, status);
   }
@@ -559,6 +589,7 @@ absl::Status JobLifecycle::Finish(Job& job, v1::JobState state, const std::strin
   // Scores gathered for an evaluation may take much memory.
   job.evaluation.Clear();
   job.adjusting.Clear();
+  job.verifying.Clear();
   job.program_parts.Clear();
   job.rendezvous.Clear();
   job.open_round.reset();

@@ -2,6 +2,7 @@
 #define MUSTER_SERVER_COORDINATOR_LIFECYCLE_JOB_LIFECYCLE_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,11 @@ class JobLifecycle {
   // job goes back to its last checkpoint.
   enum class HandedOver { kNo, kYes };
   absl::Status SlotsLeave(Job& job, const std::vector<uint32_t>& slots, HandedOver handed_over);
+
+  // Has the job leave these workers for good, each with the reason that people are told
+  // (left_workers.h), and gives the slots there up at once, as if the workers were lost: what they
+  // have is not to be trusted. Their calls get ABORTED.
+  absl::Status LeaveWorkers(Job& job, const std::map<std::string, std::string>& reasons);
 
   // Takes the job back to its last checkpoint so that it is placed anew.
   absl::Status PlaceAnew(Job& job, const std::string& why) { return GoBack(job, why); }

@@ -92,6 +92,7 @@ void RollBack(v1::JobRecord& record) {
     adjustments.RemoveLast();
   }
   record.set_decided_clock(std::min(record.decided_clock(), record.start_clock()));
+  record.set_verified_clock(std::min(record.verified_clock(), record.start_clock()));
   if (record.stop_clock() > record.start_clock()) record.clear_stop_clock();
 }
 

@@ -26,14 +26,15 @@ uint64_t AwaitedClock(const Job& job) {
   return std::max(at_end, furthest - std::min<uint64_t>(furthest, update.staleness_bound()));
 }
 
-// Returns whether others evaluate and only wait for shares such as this slot's, or ask what is
-// decided and only wait for slots such as this one to ask.
+// Returns whether others evaluate, ask what is decided or have a step compared, and only wait for
+// slots such as this one to do the same.
 bool OwesItsShare(const Job& job, uint32_t slot) {
   const bool takes_part = job.record.round().number() == 0 || IsMember(job.record, slot);
   const auto others_wait = [slot](const auto& calls) {
     return !calls.empty() && !calls.contains(slot);
   };
-  return takes_part && (others_wait(job.evaluation_calls) || others_wait(job.adjust_calls));
+  return takes_part && (others_wait(job.evaluation_calls) || others_wait(job.adjust_calls) ||
+                        others_wait(job.verify_calls));
 }
 
 // Returns whether others wait with their parts of a program's checkpoint.

@@ -105,6 +105,7 @@ TaskRequests::TaskRequests(JobTable& jobs, JobLifecycle& lifecycle,
       traces_(traces),
       clock_(clock),
       adjust_requests_(jobs),
+      verify_requests_(jobs, lifecycle),
       report_interval_(jobs) {}
 
 absl::StatusOr<Job*> TaskRequests::Authenticate(const v1::TaskIdentity& task) const {
@@ -354,6 +355,16 @@ void TaskRequests::Adjust(const v1::AdjustRequest& request, Call<v1::AdjustReply
     return call.done(status);
   }
   adjust_requests_.Adjust(**found, request, std::move(call));
+}
+
+void TaskRequests::VerifyStep(const v1::VerifyStepRequest& request,
+                              Call<v1::VerifyStepReply> call) {
+  const absl::StatusOr<Job*> found = Authenticate(request.task());
+  if (!found.ok()) return call.done(found.status());
+  if (absl::Status status = CheckReport((*found)->record, request); !status.ok()) {
+    return call.done(status);
+  }
+  verify_requests_.Verify(**found, request, std::move(call));
 }
 
 void TaskRequests::CommitCheckpoint(const v1::CommitCheckpointRequest& request,

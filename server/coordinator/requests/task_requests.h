@@ -17,6 +17,7 @@
 #include "server/coordinator/requests/adjust_requests.h"
 #include "server/coordinator/requests/report_interval.h"
 #include "server/coordinator/requests/trace_requests.h"
+#include "server/coordinator/requests/verify_requests.h"
 
 namespace muster {
 
@@ -35,6 +36,7 @@ class TaskRequests {
   void ReportEvaluation(const v1::ReportEvaluationRequest& request,
                         Call<v1::ReportEvaluationReply> call);
   void Adjust(const v1::AdjustRequest& request, Call<v1::AdjustReply> call);
+  void VerifyStep(const v1::VerifyStepRequest& request, Call<v1::VerifyStepReply> call);
   void CommitCheckpoint(const v1::CommitCheckpointRequest& request,
                         Call<v1::CommitCheckpointReply> call);
   // Takes reports also from the last tasks of a job that has ended: they most likely show why.
@@ -77,6 +79,7 @@ class TaskRequests {
   TraceRequests& traces_;
   const Clock& clock_;
   AdjustRequests adjust_requests_;
+  VerifyRequests verify_requests_;
   TableReportInterval report_interval_;
 };
 

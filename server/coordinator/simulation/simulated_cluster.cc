@@ -429,6 +429,25 @@ Answer<v1::AdjustReply> SimulatedCluster::Adjust(const v1::TaskOrder& order, uin
   return answer;
 }
 
+Answer<v1::VerifyStepReply> SimulatedCluster::Verify(
+    const v1::TaskOrder& order, uint64_t clock, uint32_t attempt,
+    const std::vector<std::pair<uint32_t, uint64_t>>& shares, const std::string& processor) {
+  v1::VerifyStepRequest request;
+  *request.mutable_task() = Identity(order);
+  request.set_clock(clock);
+  request.set_attempt(attempt);
+  request.set_processor(processor);
+  for (const auto& [data_rank, gradients] : shares) {
+    v1::ShareFingerprint& share = *request.add_shares();
+    share.set_data_rank(data_rank);
+    share.set_gradients(gradients);
+  }
+  Answer<v1::VerifyStepReply> answer;
+  coordinator_->tasks().VerifyStep(request, answer.call());
+  Run();
+  return answer;
+}
+
 v1::TaskIdentity SimulatedCluster::Identity(const v1::TaskOrder& order) {
   v1::TaskIdentity task;
   task.set_job_id(order.job_id());

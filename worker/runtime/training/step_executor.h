@@ -20,8 +20,8 @@
 #include "worker/runtime/training/stage_links.h"
 #include "worker/runtime/training/step_check.h"
 #include "worker/runtime/training/step_engine.h"
-#include "worker/runtime/training/verified_step.h"
 #include "worker/strategy/strategy.h"
+#include "worker/strategy/verified_step.h"
 
 namespace muster {
 

@@ -1,5 +1,5 @@
-#ifndef MUSTER_WORKER_RUNTIME_TRAINING_VERIFIED_STEP_H_
-#define MUSTER_WORKER_RUNTIME_TRAINING_VERIFIED_STEP_H_
+#ifndef MUSTER_WORKER_STRATEGY_VERIFIED_STEP_H_
+#define MUSTER_WORKER_STRATEGY_VERIFIED_STEP_H_
 
 #include <cstdint>
 #include <memory>
@@ -101,4 +101,4 @@ class VerifiedStep final : public Strategy {
 
 }  // namespace muster
 
-#endif  // MUSTER_WORKER_RUNTIME_TRAINING_VERIFIED_STEP_H_
+#endif  // MUSTER_WORKER_STRATEGY_VERIFIED_STEP_H_

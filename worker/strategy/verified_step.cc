@@ -1,4 +1,4 @@
-#include "worker/runtime/training/verified_step.h"
+#include "worker/strategy/verified_step.h"
 
 #include <utility>
 
