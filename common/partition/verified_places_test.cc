@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TensorSpec Tensor(const std::string& name, uint32_t unit, const std::string& tied_to = "") {
+TensorSpec UnitTensor(const std::string& name, uint32_t unit, const std::string& tied_to = "") {
   TensorSpec tensor;
   tensor.name = name;
   tensor.unit = unit;
@@ -19,27 +19,28 @@ TensorSpec Tensor(const std::string& name, uint32_t unit, const std::string& tie
 }
 
 // An embedding to which the head is tied, two blocks, and the head's norm.
-std::vector<TensorSpec> Tensors() {
-  return {Tensor("embedding", 0), Tensor("a", 1),    Tensor("b", 1),
-          Tensor("c", 2),         Tensor("norm", 3), Tensor("head", 3, "embedding")};
+std::vector<TensorSpec> TiedTensors() {
+  return {UnitTensor("embedding", 0), UnitTensor("a", 1),    UnitTensor("b", 1),
+          UnitTensor("c", 2),         UnitTensor("norm", 3), UnitTensor("head", 3, "embedding")};
 }
 
 TEST(VerifiedPlacesTest, AllUnitsHavePlacesAndTiedTensorsTheirOwners) {
   const VerifiedPlaces places =
-      PlacesOfVerified(Tensors(), {40, 16, 17, 5, 1, 40}, UnitsAtOnce::kAll);
+      PlacesOfVerified(TiedTensors(), {40, 16, 17, 5, 1, 40}, UnitsAtOnce::kAll);
   EXPECT_THAT(places.begins, ElementsAre(0, 48, 64, 96, 112, 0));
   EXPECT_EQ(places.elements, 128u);
 }
 
 TEST(VerifiedPlacesTest, UnitsTakeTurnsButForOwnersOfTiedTensors) {
   const VerifiedPlaces places =
-      PlacesOfVerified(Tensors(), {40, 16, 17, 5, 1, 40}, UnitsAtOnce::kOne);
+      PlacesOfVerified(TiedTensors(), {40, 16, 17, 5, 1, 40}, UnitsAtOnce::kOne);
   EXPECT_THAT(places.begins, ElementsAre(0, 48, 64, 48, 48, 0));
   EXPECT_EQ(places.elements, 96u);
 }
 
 TEST(VerifiedPlacesTest, ATiedTensorWhoseOwnerIsOnAnotherStageHasItsOwnPlace) {
-  const VerifiedPlaces places = PlacesOfVerified(Tensors(), {0, 0, 0, 5, 1, 40}, UnitsAtOnce::kAll);
+  const VerifiedPlaces places =
+      PlacesOfVerified(TiedTensors(), {0, 0, 0, 5, 1, 40}, UnitsAtOnce::kAll);
   EXPECT_THAT(places.begins, ElementsAre(0, 0, 0, 0, 16, 32));
   EXPECT_EQ(places.elements, 80u);
 }

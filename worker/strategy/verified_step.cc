@@ -93,14 +93,21 @@ absl::Status VerifiedStep::PushRows(MicroBatch& micro_batch) {
   if (position_ == SeriesPosition::kMoreFollow) return inner_.PushRows(micro_batch);
   // Other shares are computed in the same micro-batch.
   pushed_ = &micro_batch;
-  pushed_rows_ = micro_batch.sparse;
+  pushed_rows_.resize(micro_batch.sparse.size());
+  for (size_t table = 0; table < pushed_rows_.size(); ++table) {
+    pushed_rows_[table].keys = micro_batch.sparse[table].keys;
+    pushed_rows_[table].gradients = micro_batch.sparse[table].gradients;
+  }
   return absl::OkStatus();
 }
 
 absl::Status VerifiedStep::Send() {
   for (const int unit : ready_) MUSTER_RETURN_IF_ERROR(inner_.GradientReady(unit));
   if (pushed_ != nullptr) {
-    pushed_->sparse = std::move(pushed_rows_);
+    for (size_t table = 0; table < pushed_rows_.size(); ++table) {
+      std::swap(pushed_->sparse[table].keys, pushed_rows_[table].keys);
+      std::swap(pushed_->sparse[table].gradients, pushed_rows_[table].gradients);
+    }
     MUSTER_RETURN_IF_ERROR(inner_.PushRows(*pushed_));
   }
   return inner_.EndStep();

@@ -27,6 +27,7 @@
 #include "common/job/validation/program_validator.h"
 #include "common/job/validation/sparse_tables_validator.h"
 #include "common/job/validation/tensor_validator.h"
+#include "common/job/validation/verify_validator.h"
 #include "common/job/validation/zero_validator.h"
 #include "common/mesh/job_mesh.h"
 #include "common/mesh/mesh.h"
@@ -451,6 +452,7 @@ absl::Status ValidateJob(const v1::JobSpec& given) {
   MUSTER_RETURN_IF_ERROR(ValidateNames(spec));
   if (RunsProgram(spec)) {
     MUSTER_RETURN_IF_ERROR(ValidateProgram(given));
+    MUSTER_RETURN_IF_ERROR(ValidateVerification(spec));
     MUSTER_RETURN_IF_ERROR(ValidateDivision(spec));
     MUSTER_RETURN_IF_ERROR(ValidateWorkers(spec));
     return ValidateThreads(spec);
@@ -480,6 +482,7 @@ absl::Status ValidateJob(const v1::JobSpec& given) {
   MUSTER_RETURN_IF_ERROR(ValidateBatches(spec));
   MUSTER_RETURN_IF_ERROR(ValidateBalance(spec));
   MUSTER_RETURN_IF_ERROR(ValidateThreads(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateVerification(spec));
   return ValidateStop(spec);
 }
 

@@ -13,6 +13,7 @@
 #include "common/partition/pulled_types.h"
 #include "common/partition/schema.h"
 #include "common/partition/tensor_spec.h"
+#include "common/partition/verified_places.h"
 #include "common/plan/device/device_memory_parts.h"
 #include "common/plan/device/transformer_device_plan.h"
 #include "common/plan/memory/group_plan.h"
@@ -97,6 +98,7 @@ class Planner {
       }
     }
     if (TakesCuts()) AddCut();
+    if (spec_.verify_every() > 0 && trains_) AddVerified();
     AddStageMessages();
     AddWorker("data", data_.bytes + examples_ * ExampleBytes() * Batches());
     if (on_device_) AddWorker("CUDA's own", kCudaProgramBytes);
@@ -162,6 +164,17 @@ class Planner {
       cut_bytes_ += RowsMemory(spec_, data_, model_, examples_, evaluated_).KeptByWorker() / copies;
     }
     AddWorker("copy of a checkpoint's values", cut_bytes_);
+  }
+
+  // Adds the gradients of another data rank's examples (worker/strategy/verified_step.h).
+  void AddVerified() {
+    std::vector<uint64_t> elements;
+    for (const TensorSpec& tensor : model_.tensors) {
+      elements.push_back(tensor.frozen ? 0 : tensor.elements());
+    }
+    const UnitsAtOnce units = stage_ >= 2 ? UnitsAtOnce::kOne : UnitsAtOnce::kAll;
+    AddWorker("gradients of another data rank's examples",
+              sizeof(float) * PlacesOfVerified(model_.tensors, elements, units).elements);
   }
 
   void AddParameters() {

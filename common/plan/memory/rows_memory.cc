@@ -76,6 +76,10 @@ std::vector<MemoryPart> RowsMemory::OfWorker() const {
       {.name = "rows of an evaluation",
        .bytes = DistinctRows(model_, data_, evaluated_) * (row_bytes_ + sizeof(uint64_t)) +
                 evaluated_ * model_.lookups * of_lookup});
+  if (spec_.verify_every() > 0) {
+    // Keys and gradients, while other shares are computed.
+    parts.push_back({.name = "rows of a batch that is verified", .bytes = in_batch * row_bytes_});
+  }
   if (RowsOnServers(spec_)) {
     // Pulled and pushed ones in the memory shared with servers and where they are put together,
     // and the gradients of two earlier batches, held until they are sent.
