@@ -11,6 +11,7 @@
 #include "common/job/adjustments.h"
 #include "common/partition/unit_pulls.h"
 #include "common/step/stage_shape.h"
+#include "proto/task_service.pb.h"
 #include "tests/equivalence/dying_strategy.h"
 #include "tests/equivalence/in_process_servers.h"
 #include "tests/equivalence/run_checkpoints.h"
@@ -52,6 +53,8 @@ struct RunOptions {
   StepObserver* observer = nullptr;
   // All that was decided for the job before the run, for its clocks.
   Adjustments adjustments;
+  // Of steps that are verified: how many further shares each task is asked for, after the next one.
+  uint32_t further_shares = 0;
   // The order of micro-batches in jobs without a pipeline.
   StageOrder order = StageOrder::kOneForwardOneBackward;
 };
@@ -61,6 +64,8 @@ struct RunResult {
   std::vector<TrainedValues> trained;
   // The counters of each slot's last task.
   std::vector<StrategyCounters> counters;
+  // What each slot's last task told of steps that are verified.
+  std::vector<std::vector<v1::VerifyStepRequest>> verified;
   std::vector<std::vector<HookCall>> calls;
   // Held-out examples of the last evaluation, and how many were classified right.
   uint64_t evaluated = 0;

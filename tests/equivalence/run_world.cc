@@ -27,6 +27,7 @@ RunWorld::RunWorld(const v1::JobSpec& spec, const RunOptions& options, PreparedJ
   losses_.resize(spec.workers());
   run_.trained.resize(spec.workers());
   run_.counters.resize(spec.workers());
+  run_.verified.resize(spec.workers());
   run_.calls.resize(spec.workers());
   run_.collectives.resize(spec.workers());
 }
@@ -125,6 +126,11 @@ std::unique_ptr<ShardedStrategy> RunWorld::ByAllReduce(uint32_t slot, uint64_t i
 
 absl::Status RunWorld::Train(uint32_t slot, const RankStrategy& strategy,
                              FakeCoordinatorClient& coordinator) {
+  coordinator.OnVerifyStep([more = options_.further_shares](const v1::VerifyStepRequest& request) {
+    v1::VerifyStepReply reply;
+    if (request.attempt() < more) reply.set_next_distance(request.attempt() + 2);
+    return reply;
+  });
   return TrainSlot(spec_, slot, options_, job_, strategy, coordinator,
                    [this](absl::string_view line) { Log(line); });
 }
@@ -162,6 +168,7 @@ void RunWorld::NoteRun(uint32_t slot, const DyingStrategy& strategy,
   absl::MutexLock lock(&mutex_);
   run_.counters[slot] = strategy.counters();
   run_.calls[slot] = strategy.calls();
+  run_.verified[slot] = coordinator.verified();
   AddEvaluations(coordinator, losses_[slot]);
   if (!coordinator.evaluations().empty()) {
     run_.evaluated += coordinator.evaluations().back().examples();

@@ -30,13 +30,13 @@ uint64_t Incarnations(const v1::JobStatus& status) {
   return sum;
 }
 
-void DyingJob::StartCluster(const v1::JobSpec& spec, int servers) {
+void DyingJob::StartCluster(const v1::JobSpec& spec, int servers, int spare_workers) {
   deaths_ = testing::TempDir() + "/deaths";
   std::filesystem::create_directories(deaths_);
   setenv("MUSTER_DEATHS", deaths_.c_str(), /*overwrite=*/1);
   const std::string program = std::filesystem::absolute("tests/recovery/muster-dying-task");
   auto started = ProcessCluster::Start({.servers = servers,
-                                        .workers = static_cast<int>(spec.workers()),
+                                        .workers = static_cast<int>(spec.workers()) + spare_workers,
                                         .lease = kNoLease,
                                         .worker_arguments = {"--task-program=" + program}});
   ASSERT_TRUE(started.ok()) << started.status();
@@ -49,8 +49,8 @@ void DyingJob::Submit(const v1::JobSpec& spec) {
   id_ = *id;
 }
 
-void DyingJob::Start(const v1::JobSpec& spec, int servers) {
-  ASSERT_NO_FATAL_FAILURE(StartCluster(spec, servers));
+void DyingJob::Start(const v1::JobSpec& spec, int servers, int spare_workers) {
+  ASSERT_NO_FATAL_FAILURE(StartCluster(spec, servers, spare_workers));
   ASSERT_NO_FATAL_FAILURE(Submit(spec));
   const auto running = AwaitRunning(*cluster_, id_);
   ASSERT_TRUE(running.ok()) << running.status();
@@ -100,6 +100,16 @@ void DyingJob::DieAt(uint32_t slot, const std::string& call, Loss loss) {
   } else {
     AwaitReturn(before);
   }
+}
+
+v1::JobStatus DyingJob::Flip(uint32_t slot, const std::string& order, int workers) {
+  const std::string file = Order(slot, order);
+  const auto left = cluster_->Await(id_, [&](const v1::JobStatus& status) {
+    return status.left_workers_size() >= workers || status.state() == v1::FAILED;
+  });
+  EXPECT_TRUE(left.ok()) << left.status() << cluster_->Diagnose(id_);
+  std::filesystem::remove(file);
+  return left.ok() ? *left : v1::JobStatus();
 }
 
 void DyingJob::Kill(const std::vector<uint32_t>& slots) {

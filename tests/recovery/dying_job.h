@@ -37,8 +37,9 @@ class DyingJob {
     kOfSteps,
   };
 
-  // Starts the cluster and the job, and waits until it has made steps and a checkpoint.
-  void Start(const v1::JobSpec& spec, int servers = 0);
+  // Starts the cluster and the job, and waits until it has made steps and a checkpoint. The cluster
+  // has so many workers beyond the job's.
+  void Start(const v1::JobSpec& spec, int servers = 0, int spare_workers = 0);
 
   // Starts the cluster and the job, and waits until the slot's task stands still at its first call
   // of this name, such as "before push".
@@ -53,6 +54,10 @@ class DyingJob {
   // job trains on and the task never makes that call.
   void DieAt(uint32_t slot, const std::string& call, Loss loss = Loss::kOfATask);
 
+  // Has the slot's task compute wrong bits, such as "flip once in pass 1" (dying_task_main.cc),
+  // until the job has left `workers` workers or has ended. Returns its status then.
+  v1::JobStatus Flip(uint32_t slot, const std::string& order, int workers);
+
   // Kills the tasks of these slots at once, and does not wait for what follows.
   void Kill(const std::vector<uint32_t>& slots);
 
@@ -65,7 +70,7 @@ class DyingJob {
   void ExpectTheSameBits();
 
  private:
-  void StartCluster(const v1::JobSpec& spec, int servers);
+  void StartCluster(const v1::JobSpec& spec, int servers, int spare_workers = 0);
   void Submit(const v1::JobSpec& spec);
   // Lets the slot's task die or stop at a call. Returns the order's file, which is there until
   // then.

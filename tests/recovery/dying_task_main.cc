@@ -11,6 +11,11 @@
 // in the flight recorder, such as "examples and overflows", or the name of an exchange with a
 // server (NameOf below), such as "push". Of collective calls that run in the background nobody sees
 // the end. A task that dies removes the file, so that its successor lives.
+//
+// A task may also compute wrong bits (flipping_model.h), in steps that are verified:
+//
+//   flip once in pass N    in the N-th backward pass of the next such step; the file is removed
+//   flip in every pass     in all passes of all such steps
 
 #include <signal.h>
 #include <unistd.h>
@@ -28,7 +33,10 @@
 #include "common/partition/cut_order.h"
 #include "common/rpc/memory_tuning.h"
 #include "common/rpc/parameter_service/parameter_client.h"
+#include "proto/cluster_service.pb.h"
+#include "proto/job.pb.h"
 #include "proto/parameter_service.pb.h"
+#include "tests/recovery/flipping_model.h"
 #include "worker/collectives/communicator.h"
 #include "worker/collectives/endpoint.h"
 #include "worker/runtime/process/task_program.h"
@@ -56,6 +64,15 @@ class Deaths {
   // Returns whether the slot is to spoil each call of this name.
   bool Spoils(absl::string_view label) const {
     return ReadOrder() == absl::StrCat("spoil before ", label);
+  }
+
+  // Returns whether the slot's kernels are to err in this pass of a step, counted from 1.
+  bool Flips(int pass) const {
+    const std::string order = ReadOrder();
+    if (order == "flip in every pass") return true;
+    if (order != absl::StrCat("flip once in pass ", pass)) return false;
+    unlink(file_.c_str());
+    return true;
   }
 
  private:
@@ -121,6 +138,27 @@ class DyingEndpoint final : public CollectiveEndpoint {
 
  private:
   const std::unique_ptr<CollectiveEndpoint> inner_;
+};
+
+// Decides whether the model of a slot's task errs.
+class Flips {
+ public:
+  explicit Flips(const v1::TaskOrder& order)
+      : slot_(absl::StrCat("slot ", order.slot())), every_(order.spec().verify_every()) {}
+
+  bool operator()(uint64_t clock, int unit) {
+    if (unit != 0 || every_ == 0 || (clock + 1) % every_ != 0) return false;
+    passes_ = clock == clock_ ? passes_ + 1 : 1;
+    clock_ = clock;
+    return Deaths(slot_).Flips(passes_);
+  }
+
+ private:
+  std::string slot_;
+  uint64_t every_;
+  // The clock of the last pass of the first unit, and how many there were in it.
+  uint64_t clock_ = 0;
+  int passes_ = 0;
 };
 
 // Returns the name of an exchange with a server.
@@ -204,6 +242,10 @@ int main(int argc, char** argv) {
   };
   parts.wrap_client = [](std::unique_ptr<muster::ParameterClient> client) {
     return std::make_unique<muster::DyingClient>(std::move(client));
+  };
+  parts.wrap_model = [](const muster::v1::TaskOrder& order,
+                        std::unique_ptr<const muster::Model> model) {
+    return std::make_unique<const muster::FlippingModel>(std::move(model), muster::Flips(order));
   };
   return muster::RunTaskProgram(argc - 1, argv + 1, "muster-dying-task", parts);
 }

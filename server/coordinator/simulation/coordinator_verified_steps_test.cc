@@ -17,9 +17,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-enum class Road { kServers, kAllReduce };
+enum class VerifiedRoad { kServers, kAllReduce };
 
-class VerifiedStepsTest : public testing::TestWithParam<Road> {
+class VerifiedStepsTest : public testing::TestWithParam<VerifiedRoad> {
  protected:
   using Reply = Answer<v1::VerifyStepReply>;
 
@@ -37,7 +37,7 @@ class VerifiedStepsTest : public testing::TestWithParam<Road> {
     cluster_.ProgressAll(job_, 1);
   }
 
-  bool on_servers() const { return GetParam() == Road::kServers; }
+  bool on_servers() const { return GetParam() == VerifiedRoad::kServers; }
   v1::TaskOrder Order(uint32_t slot) { return *cluster_.Order(job_, slot); }
   v1::JobStatus Status() { return cluster_.Status(job_); }
 
@@ -241,7 +241,7 @@ TEST_P(VerifiedStepsTest, OthersAtAnotherClockAreNotMixedUp) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Roads, VerifiedStepsTest,
-                         testing::Values(Road::kServers, Road::kAllReduce));
+                         testing::Values(VerifiedRoad::kServers, VerifiedRoad::kAllReduce));
 
 }  // namespace
 }  // namespace muster

@@ -198,6 +198,7 @@ absl::Status RunOrder(const v1::TaskOrder& order, const TaskChildOptions& given)
     if (given.wrap_endpoint == nullptr) return endpoint;
     return given.wrap_endpoint(std::move(endpoint));
   };
+  dependencies.wrap_model = given.wrap_model;
   std::unique_ptr<DeviceTraining> devices;
   if (given.make_devices != nullptr) {
     devices = given.make_devices(static_cast<int>(order.device()));

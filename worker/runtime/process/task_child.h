@@ -13,7 +13,12 @@
 namespace muster {
 
 class DeviceTraining;
+class Model;
 class ParameterClient;
+
+namespace v1 {
+class TaskOrder;
+}  // namespace v1
 
 // Most bytes of an order or a result on the control socket.
 inline constexpr unsigned kMaxControlBytes = 64u << 20;
@@ -28,6 +33,10 @@ using WrapEndpoint =
 // Returns a client of a server that does more with the given one.
 using WrapClient =
     std::function<std::unique_ptr<ParameterClient>(std::unique_ptr<ParameterClient>)>;
+
+// Returns a model that does more with the given one, which the task of this order trains.
+using WrapModel = std::function<std::unique_ptr<const Model>(const v1::TaskOrder& order,
+                                                             std::unique_ptr<const Model>)>;
 
 // The things that a task's process has from its daemon, beside the order.
 struct TaskChildOptions {
@@ -48,6 +57,8 @@ struct TaskChildOptions {
   WrapEndpoint wrap_endpoint;
   // Replaces each client of a server; if empty, clients are used as they are. For tests.
   WrapClient wrap_client;
+  // Replaces the model; if empty, it is used as it is. For tests.
+  WrapModel wrap_model;
 };
 
 // Runs a task's process: reads a TaskOrder from the control socket, runs the task, and writes back

@@ -53,7 +53,8 @@ int RunTaskProgram(int argc, char** argv, const char* program, const TaskProgram
                                            .tls = tls,
                                            .make_devices = parts.make_devices,
                                            .wrap_endpoint = parts.wrap_endpoint,
-                                           .wrap_client = parts.wrap_client});
+                                           .wrap_client = parts.wrap_client,
+                                           .wrap_model = parts.wrap_model});
 }
 
 }  // namespace muster

@@ -10,6 +10,7 @@ struct TaskProgramParts {
   MakeDeviceTraining make_devices;
   WrapEndpoint wrap_endpoint;
   WrapClient wrap_client;
+  WrapModel wrap_model;
 };
 
 // The main function of a task's process; arguments start at kTaskFlag. Reads the flags that the

@@ -149,9 +149,12 @@ absl::Status RunTask(const v1::TaskOrder& order, const TaskDependencies& depende
   SetComputeThreads(std::max<int>(1, order.spec().threads_per_worker()));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<DataPosition> positions, PositionsOf(order));
   const PreparedFolder prepared(PreparedFolderOptions(order, dependencies));
-  MUSTER_ASSIGN_OR_RETURN(const PreparedJob job,
+  MUSTER_ASSIGN_OR_RETURN(PreparedJob job,
                           PrepareJob(order.spec(), positions, order.data_preparation(),
                                      dependencies.prepared_folder.empty() ? nullptr : &prepared));
+  if (dependencies.wrap_model != nullptr) {
+    job.model = dependencies.wrap_model(order, std::move(job.model));
+  }
   dependencies.log(absl::StrCat("slot ", order.slot(), ": ", job.split.training,
                                 " examples to train on, ", job.evaluated.held_out,
                                 job.validation == nullptr ? " held out, " : " to evaluate on, ",

@@ -19,8 +19,10 @@
 namespace muster {
 
 class DeviceTraining;
+class Model;
 
 namespace v1 {
+class TaskOrder;
 class TraceOrder;
 }  // namespace v1
 
@@ -42,6 +44,9 @@ struct TaskDependencies {
   uint64_t prepared_bytes = 0;
   // Makes the endpoint at which other tasks reach this one. Only used to train in rounds.
   std::function<absl::StatusOr<std::unique_ptr<CollectiveEndpoint>>()> make_endpoint;
+  // Replaces the model that the task trains; null: it is used as it is.
+  std::function<std::unique_ptr<const Model>(const v1::TaskOrder&, std::unique_ptr<const Model>)>
+      wrap_model;
   // Null in a program that knows no devices.
   DeviceTraining* devices = nullptr;
   // Takes the order to trace that stands, again and again; null: the task is not traced.
