@@ -84,7 +84,8 @@ absl::Status PoisoningStrategy::Acquire(int unit, Direction direction) {
     if (rounded_[t] == nullptr) continue;
     memory_->Copy(rounded_[t], inner.rounded[t], RoundedBytes(tensors_[t]));
   }
-  if (in_backward_) PoisonGradients(unit);
+  // A pass that acquires for kForward writes no gradients here.
+  if (in_backward_ && direction == Direction::kBackward) PoisonGradients(unit);
   return status;
 }
 

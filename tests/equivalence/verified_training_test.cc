@@ -98,12 +98,14 @@ TEST_P(VerifiedModelsTest, OnServers) {
 }
 
 TEST_P(VerifiedModelsTest, ByAllReduceInEachStage) {
-  for (const uint32_t stage : {0, 1, 2, 3}) {
-    SCOPED_TRACE(stage);
-    v1::JobSpec spec = ByAllReduceInSmallBuckets(Job(2));
+  for (const uint32_t micro_batches : {1, 2}) {
+    v1::JobSpec spec = ByAllReduceInSmallBuckets(Job(micro_batches));
     const RunOptions options = WithKeys(spec);
-    spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
-    ExpectVerifiable(VerifiedRoad::kAllReduce, spec, options);
+    for (const uint32_t stage : {0, 1, 2, 3}) {
+      SCOPED_TRACE(absl::StrCat("stage ", stage, " with ", micro_batches, " micro-batches"));
+      spec.mutable_parallelism()->mutable_zero()->set_stage(stage);
+      ExpectVerifiable(VerifiedRoad::kAllReduce, spec, options);
+    }
   }
 }
 

@@ -15,7 +15,7 @@
 // A task may also compute wrong bits (flipping_model.h), in steps that are verified:
 //
 //   flip once in pass N    in the N-th backward pass of the next such step; the file is removed
-//   flip in every pass     in all passes of all such steps
+//   flip in every pass     in all passes of all such steps that begin then
 
 #include <signal.h>
 #include <unistd.h>
@@ -27,6 +27,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/mutex_tuning.h"
@@ -66,6 +67,7 @@ class Deaths {
     return ReadOrder() == absl::StrCat("spoil before ", label);
   }
 
+  bool OrdersFlips() const { return absl::StartsWith(ReadOrder(), "flip "); }
   // Returns whether the slot's kernels are to err in this pass of a step, counted from 1.
   bool Flips(int pass) const {
     const std::string order = ReadOrder();
@@ -150,7 +152,9 @@ class Flips {
     if (unit != 0 || every_ == 0 || (clock + 1) % every_ != 0) return false;
     passes_ = clock == clock_ ? passes_ + 1 : 1;
     clock_ = clock;
-    return Deaths(slot_).Flips(passes_);
+    // An order holds for whole steps.
+    if (passes_ == 1) errs_ = Deaths(slot_).OrdersFlips();
+    return errs_ && Deaths(slot_).Flips(passes_);
   }
 
  private:
@@ -159,6 +163,8 @@ class Flips {
   // The clock of the last pass of the first unit, and how many there were in it.
   uint64_t clock_ = 0;
   int passes_ = 0;
+  // True if there was an order when that step began.
+  bool errs_ = false;
 };
 
 // Returns the name of an exchange with a server.

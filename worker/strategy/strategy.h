@@ -38,7 +38,9 @@ namespace muster {
 // kBackward, before BeforeBackward. The gradients of a step's micro-batches add up here, and leave
 // after the last; or each micro-batch's leave, and add up where they come to. Between BeginStep and
 // BeforeBackward any number of forward-only passes may acquire units and look rows up (evaluation).
-// Every hook that returns a status may block until the data plane answered, and returns:
+// So may passes in any order of units, which acquire for kForward and write gradients elsewhere,
+// once the step's last backward has released its units (verified_step.h). Every hook that returns a
+// status may block until the data plane answered, and returns:
 //   Aborted       another incarnation or generation took over: the task must end;
 //   Unavailable   servers stayed out of reach longer than the strategy was told to wait;
 //   others        as the servers refused an operation (the message names partition and clock).
