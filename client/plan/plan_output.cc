@@ -111,6 +111,11 @@ std::string CostsText(const JobPlan& plan) {
   if (plan.data.padding > 0) {
     absl::StrAppend(&text, "; ", FormatPercent(plan.data.padding), " of the tokens are padding");
   }
+  if (const uint64_t every = plan.spec.verify_every(); every > 0) {
+    absl::StrAppend(&text, "; one step in ", FormatCount(every),
+                    " is computed twice and compared (verify_every), ",
+                    FormatPercent(1 / static_cast<double>(every)), " more in all");
+  }
   return absl::StrCat(text, "\n");
 }
 

@@ -53,6 +53,14 @@ TEST(PlanOutputTest, SaysHowLongDocumentsAre) {
   EXPECT_EQ(nlohmann::json::parse(PlanJson(*plan))["document_tokens"], 3.5);
 }
 
+TEST(PlanOutputTest, SaysWhatStepsThatAreComparedCost) {
+  EXPECT_THAT(PlanText(*PlanOf(Gpt("workers: 2"))), Not(HasSubstr("verify_every")));
+  const std::string text = PlanText(*PlanOf(Gpt("workers: 2 verify_every: 50")));
+  EXPECT_THAT(text, HasSubstr("; one step in 50 is computed twice and compared (verify_every), 2 % "
+                              "more in all\n"));
+  EXPECT_THAT(text, HasSubstr("gradients of another data rank's examples"));
+}
+
 TEST(PlanOutputTest, ShowsTheStagesOfAPipeline) {
   const auto plan = PlanOf(ByAllReduce(
       "workers: 4 micro_batches: 2 parallelism { pipeline: 2 pipeline_layers: [2, 2] }"));

@@ -48,6 +48,18 @@ TEST(ZeroPlanTest, StagesOfZeroHaveTheirModelStates) {
   }
 }
 
+TEST(ZeroPlanTest, StepsThatAreComparedNeedGradientsOnceMore) {
+  const std::string part = "gradients of another data rank's examples";
+  EXPECT_EQ(WorkerOf(Gpt(ZeroStageIs(0, 2))).count(part), 0);
+  for (int stage = 0; stage <= 3; ++stage) {
+    const uint64_t bytes = WorkerOf(Gpt(ZeroStageIs(stage, 2) + "verify_every: 9"))[part];
+    // Of units in flight, one block and the embedding, to which the head is tied.
+    const uint64_t elements = stage < 2 ? kGpt : 12 * 384 * 384 + 13 * 384 + 512 * 384;
+    EXPECT_GE(bytes, 4 * elements) << stage;
+    EXPECT_LE(bytes, 4 * elements * 101 / 100) << stage;
+  }
+}
+
 TEST(ZeroPlanTest, OffloadedStateIsOnDisk) {
   for (const int workers : {1, 2, 4}) {
     const MemoryPlan in_memory = PlanOf(Gpt(ZeroStageIs(3, workers)));
