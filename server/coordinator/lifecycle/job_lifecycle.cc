@@ -346,12 +346,8 @@ absl::Status JobLifecycle::SlotsLeave(Job& job, const std::vector<uint32_t>& slo
   }
   if (handed_over == HandedOver::kNo && EndsGeneration(job.record, slots))
     return GoBack(job, change.events.front().text);
-  const bool hurts = Hurts(job.record, slots);
-  for (uint32_t slot : slots) LoseSlot(slot, change.record);
-  if (hurts) change.record.set_state(v1::RECOVERING);
-  MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
-  metrics_.respawned_slots.Increment(static_cast<double>(slots.size()));
-  ForgetTasks(job, slots, absl::AbortedError("the worker must end; another task takes the slot"));
+  MUSTER_RETURN_IF_ERROR(
+      GiveUp(job, slots, std::move(change), "the worker must end; another task takes the slot"));
   for (uint32_t slot : slots) job.tasks[slot].not_awaited = true;
   return absl::OkStatus();
 }
@@ -359,27 +355,27 @@ absl::Status JobLifecycle::SlotsLeave(Job& job, const std::vector<uint32_t>& slo
 absl::Status JobLifecycle::LeaveWorkers(Job& job,
                                         const std::map<std::string, std::string>& reasons) {
   JobChange change{.record = job.record};
-  std::vector<uint32_t> slots;
   for (const auto& [worker, reason] : reasons) {
     Leave(change.record, worker, reason, jobs_.NowUnixMs());
     change.events.emplace_back(absl::StrCat("the job leaves worker ", worker, ", which ", reason),
                                v1::JobEvent::LEFT);
   }
-  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
-    const v1::SlotRecord& holder = job.record.slots(slot);
-    if (!holder.done() && reasons.contains(holder.worker_id())) slots.push_back(slot);
-  }
+  const std::vector<uint32_t> slots = SlotsOnLeftWorkers(change.record);
   const std::string why = change.events.front().text;
   if (EndsGeneration(job.record, slots)) {
     // This is not counted as a roll-back: each time there is one worker less.
     return GoBackWith(job, why, /*rollbacks=*/1, std::move(change));
   }
-  const bool hurts = Hurts(job.record, slots);
+  return GiveUp(job, slots, std::move(change), absl::StrCat(why, "; this task must end"));
+}
+
+absl::Status JobLifecycle::GiveUp(Job& job, const std::vector<uint32_t>& slots, JobChange change,
+                                  absl::string_view why) {
+  if (Hurts(job.record, slots)) change.record.set_state(v1::RECOVERING);
   for (uint32_t slot : slots) LoseSlot(slot, change.record);
-  if (hurts) change.record.set_state(v1::RECOVERING);
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   metrics_.respawned_slots.Increment(static_cast<double>(slots.size()));
-  ForgetTasks(job, slots, absl::AbortedError(absl::StrCat(why, "; this task must end")));
+  ForgetTasks(job, slots, absl::AbortedError(why));
   return absl::OkStatus();
 }
 

@@ -95,6 +95,9 @@ class JobLifecycle {
   absl::Status GoBackWith(Job& job, const std::string& why, uint32_t rollbacks, JobChange change);
   // Begins the generation that `change` says anew.
   absl::Status BeginAnew(Job& job, const std::string& why, uint32_t rollbacks, JobChange change);
+  // Gives the slots up in `change`; their calls get ABORTED with `why`.
+  absl::Status GiveUp(Job& job, const std::vector<uint32_t>& slots, JobChange change,
+                      absl::string_view why);
   // Handles damage to the checkpoint that the generation starts from.
   absl::Status CheckpointDamaged(Job& job, const std::string& why, absl::string_view damage);
   // Forgets the lost tasks of these slots, and answers their parked calls with `status`.

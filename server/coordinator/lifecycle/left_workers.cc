@@ -13,6 +13,15 @@ bool HasLeft(const v1::JobRecord& record, absl::string_view worker_id) {
                      [&](const v1::LeftWorker& worker) { return worker.worker_id() == worker_id; });
 }
 
+std::vector<uint32_t> SlotsOnLeftWorkers(const v1::JobRecord& record) {
+  std::vector<uint32_t> slots;
+  for (int slot = 0; slot < record.slots_size(); ++slot) {
+    const v1::SlotRecord& holder = record.slots(slot);
+    if (!holder.done() && HasLeft(record, holder.worker_id())) slots.push_back(slot);
+  }
+  return slots;
+}
+
 void Leave(v1::JobRecord& record, absl::string_view worker_id, absl::string_view reason,
            int64_t unix_ms) {
   if (HasLeft(record, worker_id)) return;

@@ -2,6 +2,7 @@
 #define MUSTER_SERVER_COORDINATOR_LIFECYCLE_LEFT_WORKERS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "proto/job_record.pb.h"
@@ -15,6 +16,9 @@ namespace muster {
 
 // Returns whether the job has left the worker.
 bool HasLeft(const v1::JobRecord& record, absl::string_view worker_id);
+
+// Returns the slots that the job still holds on workers that it has left.
+std::vector<uint32_t> SlotsOnLeftWorkers(const v1::JobRecord& record);
 
 // Notes that the job leaves the worker. Nothing changes if it has left it before: the first reason
 // stays.

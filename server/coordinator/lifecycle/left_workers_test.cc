@@ -20,6 +20,15 @@ TEST(LeftWorkersTest, RemembersWhomAJobHasLeftAndWhyAtFirst) {
   EXPECT_EQ(record.left_workers(1).worker_id(), "w3");
 }
 
+TEST(LeftWorkersTest, FindsTheSlotsThatAreStillThere) {
+  v1::JobRecord record;
+  for (const char* worker : {"w1", "w0", "w1", "w1"}) record.add_slots()->set_worker_id(worker);
+  record.mutable_slots(3)->set_done(true);
+  EXPECT_TRUE(SlotsOnLeftWorkers(record).empty());
+  Leave(record, "w1", "was slow", 5);
+  EXPECT_EQ(SlotsOnLeftWorkers(record), std::vector<uint32_t>({0, 2}));
+}
+
 TEST(LeftWorkersTest, PlacementPassesOverThem) {
   v1::JobRecord record;
   record.mutable_spec()->set_workers(1);
