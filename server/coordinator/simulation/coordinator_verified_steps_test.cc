@@ -240,6 +240,41 @@ TEST_P(VerifiedStepsTest, OthersAtAnotherClockAreNotMixedUp) {
   EXPECT_FALSE(first.came());
 }
 
+TEST(VerifiedTensorRanksTest, ADataRankThatRepeatsAStepAloneOnServersIsTold) {
+  SimulatedCluster cluster;
+  cluster.AddServer("s0");
+  for (const char* worker : {"w0", "w1", "w2"}) cluster.AddWorker(worker, 2);
+  v1::JobSpec spec = SmallJob();
+  spec.set_workers(4);
+  spec.mutable_parallelism()->set_tensor(2);
+  spec.set_verify_every(2);
+  const absl::StatusOr<std::string> job = cluster.Submit(spec);
+  ASSERT_TRUE(job.ok()) << job.status();
+  cluster.MeetAll(*job);
+  cluster.ProgressAll(*job, 1);
+  const auto tell = [&](uint32_t slot) {
+    const uint32_t rank = slot / 2, part = slot % 2;
+    return cluster.Verify(*cluster.Order(*job, slot), 1, 0,
+                          {{rank, 10 * rank + part}, {1 - rank, 10 * (1 - rank) + part}});
+  };
+  Answer<v1::VerifyStepReply> last;
+  for (const uint32_t slot : {0, 1, 2, 3}) last = tell(slot);
+  ASSERT_TRUE(last.came());
+  ASSERT_TRUE(last.get().ok()) << last.get().status();
+  EXPECT_EQ(last.get()->next_distance(), 0);
+  // The first data rank has closed the clock; the second one repeats it.
+  for (const uint32_t slot : {0, 1}) {
+    ASSERT_TRUE(cluster.Progress(*cluster.Order(*job, slot), 2).ok());
+  }
+  cluster.Die(*cluster.Order(*job, 3));
+  cluster.Pass(absl::Seconds(10));
+  cluster.MeetAll(*job);
+  cluster.Pass(absl::Seconds(10));
+  last = tell(2);
+  ASSERT_TRUE(last.came());
+  EXPECT_TRUE(last.get().ok()) << last.get().status();
+}
+
 INSTANTIATE_TEST_SUITE_P(Roads, VerifiedStepsTest,
                          testing::Values(VerifiedRoad::kServers, VerifiedRoad::kAllReduce));
 
