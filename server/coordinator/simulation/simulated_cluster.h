@@ -187,7 +187,6 @@ class SimulatedCluster {
   // `request` has what the task tells beside its name and the clock.
   Answer<v1::AdjustReply> Adjust(const v1::TaskOrder& order, uint64_t clock,
                                  v1::AdjustRequest request = {});
-  Answer<v1::AdjustReply> Adjust(const v1::TaskOrder& order, uint64_t clock);
   // Tells fingerprints of shares of the step at `clock`, each of a data rank.
   Answer<v1::VerifyStepReply> Verify(const v1::TaskOrder& order, uint64_t clock, uint32_t attempt,
                                      const std::vector<std::pair<uint32_t, uint64_t>>& shares,
