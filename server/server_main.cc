@@ -201,6 +201,9 @@ MembershipCallbacks Callbacks(const Engine& engine, RpcServer& server,
       replay.set_server_id(engine.server_id);
       *request.add_replays() = std::move(replay);
     }
+    for (v1::PartitionLoad& load : engine.engine->PartitionLoads()) {
+      *request.add_partition_loads() = std::move(load);
+    }
     AddServerMetrics(service.Stats(), engine.Metrics(), request);
     drops.Report(request);
     moves.Report(request);

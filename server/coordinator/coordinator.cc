@@ -88,6 +88,7 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointArchive& arc
       metrics_(options_.metric_sources),
       lifecycle_(*table_, members_, clock, metrics_),
       departures_(*table_, members_, lifecycle_),
+      slow_workers_(*table_, members_, clock),
       scheduler_(*table_, members_, lifecycle_, clock, metrics_, options_.elastic_wait),
       moves_(*table_, members_, lifecycle_, clock),
       checkpoints_(*table_, archive, logic, disk, clock, metrics_, options_.lease),
@@ -158,6 +159,7 @@ absl::Status Coordinator::Tick() {
   // Finds losses again that could not be stored when they were noticed.
   for (const auto& [number, job] : table_->jobs()) status.Update(lifecycle_.Reconcile(*job));
   status.Update(stalls_.Look());
+  status.Update(slow_workers_.Look());
   job_requests_.Retire();
   checkpoints_.SweepEnded();
   ship_requests_.Sweep();

@@ -30,6 +30,7 @@
 #include "server/coordinator/scheduling/departures.h"
 #include "server/coordinator/scheduling/move_scheduler.h"
 #include "server/coordinator/scheduling/scheduler.h"
+#include "server/coordinator/scheduling/slow_workers.h"
 #include "server/coordinator/store/job_store.h"
 
 namespace muster {
@@ -104,6 +105,7 @@ class Coordinator {
   CoordinatorMetrics metrics_;
   JobLifecycle lifecycle_;
   Departures departures_;
+  SlowWorkers slow_workers_;
   Scheduler scheduler_;
   MoveScheduler moves_;
   CheckpointLifecycle checkpoints_;

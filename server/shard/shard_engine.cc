@@ -36,6 +36,7 @@ class ShardEngine::Impl {
   void TakeEndedSlots(const v1::HeartbeatReply& orders);
   v1::GetServerStatsReply Stats() const;
   std::vector<v1::ReplayStatus> Replays() const { return replays_.Replays(); }
+  std::vector<v1::PartitionLoad> PartitionLoads() const;
   PartitionMover& mover() { return moves_; }
 
  private:
@@ -205,6 +206,20 @@ v1::GetServerStatsReply ShardEngine::Impl::Stats() const {
   return reply;
 }
 
+std::vector<v1::PartitionLoad> ShardEngine::Impl::PartitionLoads() const {
+  std::vector<v1::PartitionLoad> loads;
+  for (const std::shared_ptr<OpenJob>& job : jobs_.All()) {
+    for (const auto& [index, partition] : job->partitions()) {
+      v1::PartitionLoad& load = loads.emplace_back();
+      load.set_job_id(job->tables().job_id());
+      load.set_generation(job->tables().generation());
+      load.set_partition(index);
+      load.set_busy_seconds(absl::ToDoubleSeconds(partition->busy()));
+    }
+  }
+  return loads;
+}
+
 ShardEngine::ShardEngine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 ShardEngine::~ShardEngine() = default;
@@ -250,6 +265,10 @@ absl::StatusOr<std::vector<std::string>> ShardEngine::HeldJobs() const {
 }
 
 std::vector<v1::ReplayStatus> ShardEngine::Replays() const { return impl_->Replays(); }
+
+std::vector<v1::PartitionLoad> ShardEngine::PartitionLoads() const {
+  return impl_->PartitionLoads();
+}
 
 PartitionMover& ShardEngine::mover() { return impl_->mover(); }
 

@@ -25,6 +25,7 @@ class TraceRecorder;
 
 namespace v1 {
 class HeartbeatReply;
+class PartitionLoad;
 class ReplayStatus;
 }  // namespace v1
 
@@ -105,6 +106,9 @@ class ShardEngine final : public PartitionHost {
 
   // Returns what was replayed from logs since the engine was made, by job; without server_id.
   std::vector<v1::ReplayStatus> Replays() const;
+
+  // Returns the processor time that each open partition has taken.
+  std::vector<v1::PartitionLoad> PartitionLoads() const;
 
   // Returns the mover of partitions from and to this server, for use while the engine lives.
   PartitionMover& mover();

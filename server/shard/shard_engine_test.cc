@@ -203,6 +203,20 @@ TEST_F(ShardEngineTest, CountsWhatItServedForJobsThatAreGoneToo) {
   expect_counts();
 }
 
+TEST_F(ShardEngineTest, TellsWhatEachPartitionTook) {
+  EXPECT_THAT(engine_->PartitionLoads(), testing::IsEmpty());
+  Open(TestOpenRequest(1));
+  const std::vector<v1::PartitionLoad> before = engine_->PartitionLoads();
+  ASSERT_GE(before.size(), 1u);
+  EXPECT_EQ(before[0].job_id(), "job");
+  EXPECT_EQ(before[0].generation(), 1);
+  EXPECT_EQ(before[0].partition(), 0);
+  Step(0, 1);
+  const std::vector<v1::PartitionLoad> after = engine_->PartitionLoads();
+  ASSERT_EQ(after.size(), before.size());
+  EXPECT_GT(after[0].busy_seconds(), before[0].busy_seconds());
+}
+
 TEST_F(ShardEngineTest, RefusesTablesBeyondTheBudget) {
   ShardEngine::Options options = Options();
   const uint64_t bytes = Partition::PredictedBytes(**JobTables::Create(TestOpenRequest(1)), 0);

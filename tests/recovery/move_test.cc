@@ -104,5 +104,55 @@ INSTANTIATE_TEST_SUITE_P(
                       MoveCase{"Checkpoint", v1::UpdateSpec::CHECKPOINT, ""}),
     [](const auto& info) { return info.param.name; });
 
+// Counts the partitions that a server has.
+int CountOn(const std::string& server, const v1::JobStatus& status) {
+  int count = 0;
+  for (const v1::PartitionPlacement& placement : status.partitions()) {
+    count += placement.replicas(0).server_id() == server ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(HotPartitionTest, MovesToAServerThatHasLessToDo) {
+  auto started = ProcessCluster::Start({.servers = 2});
+  ASSERT_TRUE(started.ok()) << started.status();
+  ProcessCluster& cluster = **started;
+  v1::JobSpec spec = MovedJob(v1::UpdateSpec::EVERY_PUSH);
+  spec.set_servers(0);
+  spec.mutable_update()->set_partitions(4);
+  spec.mutable_update()->set_move_hot_partitions(true);
+  // Most of a step is the servers' work.
+  spec.mutable_model()->mutable_mlp()->clear_hidden();
+  spec.mutable_model()->mutable_mlp()->add_hidden(20000);
+  const auto id = cluster.Submit(spec);
+  ASSERT_TRUE(id.ok()) << id.status();
+  const auto running = AwaitRunning(cluster, *id);
+  ASSERT_TRUE(running.ok()) << running.status();
+
+  // All partitions go to one server; then the other one, which has nothing to do, may take some.
+  v1::DrainServerRequest drain;
+  drain.set_server_id("server-1");
+  v1::DrainServerReply reply;
+  ASSERT_TRUE(cluster.jobs().DrainServer(drain, reply).ok());
+  const auto drained = cluster.Await(*id, [](const v1::JobStatus& status) {
+    return status.partitions_size() == 4 && CountOn("server-1", status) == 0;
+  });
+  ASSERT_TRUE(drained.ok()) << drained.status() << "\n" << cluster.Diagnose(*id);
+  drain.set_undo(true);
+  ASSERT_TRUE(cluster.jobs().DrainServer(drain, reply).ok());
+  const auto moved = cluster.Await(
+      *id, [](const v1::JobStatus& status) { return CountOn("server-1", status) > 0; });
+  ASSERT_TRUE(moved.ok()) << moved.status() << "\n" << cluster.Diagnose(*id);
+  EXPECT_EQ(moved->generation(), 1);
+
+  const auto trained = AwaitCheckpointSince(cluster, *id);
+  ASSERT_TRUE(trained.ok()) << trained.status() << "\n" << cluster.Diagnose(*id);
+  const auto weights = EndAndTrainUndisturbed(cluster, *id);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_TRUE(weights->disturbed == weights->undisturbed)
+      << "the weights at clock " << weights->clock << " differ from an undisturbed run's\n"
+      << cluster.Diagnose(*id);
+}
+
 }  // namespace
 }  // namespace muster

@@ -236,6 +236,12 @@ absl::Status ValidateAllReduce(const v1::JobSpec& spec) {
     return Invalid("update.staleness_bound", update.staleness_bound(), kInStep);
   }
   if (update.unlimited_staleness()) return Invalid("update.unlimited_staleness", "true", kInStep);
+  if (update.move_hot_partitions()) {
+    return Invalid(
+        "update.move_hot_partitions", "true",
+        "but update.dense is ALL_REDUCE; only jobs on parameter servers whose durability "
+        "is EVERY_PUSH move partitions while they train; leave it out");
+  }
   if (update.durability() == v1::UpdateSpec::EVERY_PUSH) {
     return Invalid("update.durability", "EVERY_PUSH",
                    IsHybrid(spec)
@@ -283,6 +289,11 @@ absl::Status ValidateNoAllReduce(const v1::JobSpec& spec) {
   }
   if (update.bucket_bytes() > 0) {
     return Invalid("update.bucket_bytes", update.bucket_bytes(), kOtherRoad);
+  }
+  if (update.move_hot_partitions() && update.durability() != v1::UpdateSpec::EVERY_PUSH) {
+    return Invalid("update.move_hot_partitions", "true",
+                   "but update.durability is CHECKPOINT, where partitions move only with the whole "
+                   "job, from a checkpoint; take EVERY_PUSH, or leave it out");
   }
   if (spec.min_workers() > 0) return Invalid("min_workers", spec.min_workers(), kOtherRoad);
   if (spec.max_workers() > 0) return Invalid("max_workers", spec.max_workers(), kOtherRoad);
@@ -337,6 +348,13 @@ absl::Status ValidateUpdate(const v1::JobSpec& spec) {
                                 "(staleness_bound 0)"));
   }
   return ValidateDivision(spec);
+}
+
+absl::Status ValidateReplaceSlow(const v1::JobSpec& spec) {
+  if (!spec.replace_slow() || !OnlyEvaluates(spec)) return absl::OkStatus();
+  return Invalid("replace_slow", "true",
+                 "but the job only evaluates, and slow workers are known by their steps; leave it "
+                 "out");
 }
 
 absl::Status ValidateWorkers(const v1::JobSpec& spec) {
@@ -483,6 +501,7 @@ absl::Status ValidateJob(const v1::JobSpec& given) {
   MUSTER_RETURN_IF_ERROR(ValidateBalance(spec));
   MUSTER_RETURN_IF_ERROR(ValidateThreads(spec));
   MUSTER_RETURN_IF_ERROR(ValidateVerification(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateReplaceSlow(spec));
   return ValidateStop(spec);
 }
 

@@ -87,6 +87,23 @@ INSTANTIATE_TEST_SUITE_P(
                  s.mutable_update()->set_durability(v1::UpdateSpec::EVERY_PUSH);
                },
                AllOf(HasSubstr("update.durability is EVERY_PUSH"), HasSubstr("last checkpoint"))},
+        BadJob{"HotPartitionsOfAllReduce",
+               [](v1::JobSpec& s) {
+                 AllReduce(s);
+                 s.mutable_update()->set_move_hot_partitions(true);
+               },
+               HasSubstr("update.move_hot_partitions is true; but update.dense is ALL_REDUCE")},
+        BadJob{"HotPartitionsUnderCheckpoint",
+               [](v1::JobSpec& s) { s.mutable_update()->set_move_hot_partitions(true); },
+               AllOf(HasSubstr("update.move_hot_partitions is true"), HasSubstr("CHECKPOINT"),
+                     HasSubstr("take EVERY_PUSH"))},
+        BadJob{"NobodyToReplaceWhereNobodyTrains",
+               [](v1::JobSpec& s) {
+                 s.set_replace_slow(true);
+                 s.clear_stop();
+                 s.mutable_stop()->set_evaluate_only(true);
+               },
+               HasSubstr("replace_slow is true; but the job only evaluates")},
         BadJob{"F16BetweenWorkers",
                [](v1::JobSpec& s) {
                  AllReduce(s);

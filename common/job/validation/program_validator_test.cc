@@ -83,6 +83,7 @@ TEST(ProgramValidatorTest, RefusesByName) {
            Case{[](v1::JobSpec& spec) { spec.mutable_stop()->set_steps(5); }, "stop is set"},
            Case{[](v1::JobSpec& spec) { spec.set_batch_size(5); }, "batch_size is set"},
            Case{[](v1::JobSpec& spec) { spec.set_min_workers(1); }, "min_workers is set"},
+           Case{[](v1::JobSpec& spec) { spec.set_replace_slow(true); }, "replace_slow is set"},
            Case{[](v1::JobSpec& spec) { spec.set_initial_weights("j1"); },
                 "initial_weights is set"},
            Case{[](v1::JobSpec& spec) { spec.mutable_checkpoint()->set_every_steps(5); },

@@ -100,6 +100,7 @@ constexpr Limit kFields[] = {
     {"MetricLabel.value", 256},
     {"HeartbeatRequest.moves", 1 << 16},
     {"HeartbeatRequest.replays", 1 << 16},
+    {"HeartbeatRequest.partition_loads", 1 << 16},
     {"AppendLogsRequest.text", 1 << 20},
     // A job's events are sent as one message.
     {"JobEvent.text", 16 << 10},

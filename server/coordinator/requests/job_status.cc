@@ -208,7 +208,9 @@ v1::JobStatus StatusOf(const Job& job, int64_t now_unix_ms, JobView view) {
   status.set_state(record.state());
   status.set_message(MessageOf(job));
   status.set_traceback(TracebackOf(record));
-  status.set_waiting_for(job.waiting_for.empty() ? job.checkpoint_waits_for : job.waiting_for);
+  status.set_waiting_for(!job.waiting_for.empty()            ? job.waiting_for
+                         : !job.checkpoint_waits_for.empty() ? job.checkpoint_waits_for
+                                                             : job.leave_waits_for);
   status.set_generation(record.generation());
   status.set_shard_map_version(record.shard_map_version());
   const uint64_t total =

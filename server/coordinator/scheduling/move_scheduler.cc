@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "server/coordinator/cluster/cluster_capacity.h"
@@ -12,7 +13,7 @@
 #include "server/coordinator/job/find_checkpoint.h"
 #include "server/coordinator/job/job_state_machine.h"
 #include "server/coordinator/lifecycle/recovery.h"
-#include "server/coordinator/scheduling/move_plan.h"
+#include "server/coordinator/scheduling/hot_partitions.h"
 
 namespace muster {
 namespace {
@@ -21,6 +22,9 @@ namespace {
 constexpr absl::Duration kPauseAfterFailure = absl::Seconds(10);
 // Longest pause before the job's next move to the server that failed; each failure doubles it.
 constexpr absl::Duration kLongestPause = absl::Minutes(10);
+// Pause before a job's next move by load, after one, and between two looks at its loads.
+constexpr absl::Duration kHotPause = absl::Minutes(1);
+constexpr absl::Duration kHotLookInterval = absl::Seconds(1);
 
 bool IsDurable(const v1::JobRecord& record) {
   return record.spec().update().durability() == v1::UpdateSpec::EVERY_PUSH;
@@ -119,6 +123,8 @@ absl::Status MoveScheduler::Rebalance(const std::string& job_id) {
 }
 
 absl::Status MoveScheduler::TakeReports(const v1::HeartbeatRequest& request) {
+  const Member* member = members_.Find(request.id());
+  if (member != nullptr && member->kind() == v1::SERVER) loads_.Take(request, clock_.Monotonic());
   absl::Status status;
   for (const v1::MoveReport& report : request.moves()) {
     Job* job = jobs_.Find(report.job_id());
@@ -155,6 +161,7 @@ absl::Status MoveScheduler::Complete(Job& job, int index) {
                 change.record);
   move.set_state(v1::MoveRecord::MOVED);
   failures_.erase({job.id(), move.to_server()});
+  next_hot_look_[job.id()] = clock_.Monotonic() + kHotPause;
   change.events.emplace_back(
       absl::StrCat("partition ", move.partition(), " moved from ", move.from_server(), " to ",
                    move.to_server(), "; shard map version ", change.record.shard_map_version()),
@@ -210,6 +217,11 @@ absl::Status MoveScheduler::Run() {
     const Job* job = jobs_.Find(it->first.first);
     it = job == nullptr || !IsActive(job->record.state()) ? failures_.erase(it) : std::next(it);
   }
+  for (auto it = next_hot_look_.begin(); it != next_hot_look_.end();) {
+    const Job* job = jobs_.Find(it->first);
+    it =
+        job == nullptr || !IsActive(job->record.state()) ? next_hot_look_.erase(it) : std::next(it);
+  }
   absl::Status status;
   for (const auto& [number, job] : jobs_.jobs()) {
     if (IsActive(job->record.state()) && !job->record.servers().empty()) {
@@ -241,7 +253,15 @@ absl::Status MoveScheduler::MoveNext(Job& job) {
   const bool leaves = std::any_of(
       record.servers().begin(), record.servers().end(),
       [this](const v1::ServerRecord& s) { return jobs_.draining().count(s.server_id()) > 0; });
-  if (!leaves && !record.rebalance()) return absl::OkStatus();
+  const bool by_load =
+      !leaves && !record.rebalance() && record.spec().update().move_hot_partitions();
+  if (by_load) {
+    absl::Duration& next_look = next_hot_look_[job.id()];
+    if (clock_.Monotonic() < next_look) return absl::OkStatus();
+    next_look = clock_.Monotonic() + kHotLookInterval;
+  } else if (!leaves && !record.rebalance()) {
+    return absl::OkStatus();
+  }
   if (!record.has_run()) {
     Wait(job, absl::StrCat("job ", job.id(), " has yet to make its first step"));
     return absl::OkStatus();
@@ -258,6 +278,7 @@ absl::Status MoveScheduler::MoveNext(Job& job) {
   auto excluded = DemandOf(record, jobs_).excluded_servers;
   const std::vector<std::string> resting = Resting(job);
   excluded.insert(resting.begin(), resting.end());
+  if (by_load) return MoveHot(job, excluded);
   const auto planned = NextMove(record, CapacityOf(jobs_, members_), jobs_.draining(), excluded);
   if (!resting.empty() && (!planned.ok() || !planned->has_value())) {
     Wait(job,
@@ -269,7 +290,6 @@ absl::Status MoveScheduler::MoveNext(Job& job) {
     Wait(job, std::string(planned.status().message()));
     return absl::OkStatus();
   }
-  JobChange change{.record = record};
   if (!planned->has_value()) {
     // A partition that is still being deleted may be in the way of the next move. A server that is
     // away does not count: it deletes what it has when it is back.
@@ -277,22 +297,55 @@ absl::Status MoveScheduler::MoveNext(Job& job) {
                     [this](const v1::MoveRecord& move) { return IsBeingDeleted(move); })) {
       return absl::OkStatus();
     }
+    JobChange change{.record = record};
     change.record.clear_rebalance();
     change.events.push_back("its partitions are spread evenly");
     return jobs_.Commit(job, std::move(change));
   }
+  return Begin(job, **planned, "", v1::JobEvent::KIND_UNSPECIFIED);
+}
+
+absl::Status MoveScheduler::MoveHot(Job& job, const absl::flat_hash_set<std::string>& excluded) {
+  const v1::JobRecord& record = job.record;
+  const ClusterCapacity capacity = CapacityOf(jobs_, members_);
+  MeasuredLoads loads;
+  for (const ServerCapacity& server : capacity.servers) {
+    const std::string& id = server.identity.server_id;
+    PartitionLoads::Cores cores;
+    // What a server does for a partition that it has just got is unknown yet.
+    if (!loads_.Measure(id, clock_.Monotonic(), cores)) return absl::OkStatus();
+    double& sum = loads.servers[id];
+    for (const auto& [key, busy] : cores) {
+      sum += busy;
+      if (key.first == job.id()) loads.partitions[key.second] = busy;
+    }
+  }
+  const std::optional<HotMove> hot = NextHotMove(record, loads, capacity, excluded);
+  if (!hot.has_value()) return absl::OkStatus();
+  return Begin(job, hot->move,
+               absl::StrFormat(": %s keeps %.2f cores busy, %.2f of them with this partition, and "
+                               "%s %.2f, over %s",
+                               hot->move.from, hot->from, hot->partition, hot->move.to, hot->to,
+                               absl::FormatDuration(PartitionLoads::kWindow)),
+               v1::JobEvent::MOVE);
+}
+
+absl::Status MoveScheduler::Begin(Job& job, const PlannedMove& planned, const std::string& why,
+                                  v1::JobEvent::Kind kind) {
+  const v1::JobRecord& record = job.record;
+  JobChange change{.record = record};
   change.record.set_term(record.term() + 1);
   v1::MoveRecord& move = *change.record.add_moves();
-  move.set_partition((*planned)->partition);
+  move.set_partition(planned.partition);
   move.set_term(change.record.term());
-  move.set_from_server((*planned)->from);
-  move.set_to_server((*planned)->to);
+  move.set_from_server(planned.from);
+  move.set_to_server(planned.to);
   move.set_state(v1::MoveRecord::COPYING);
   // Whatever becomes of the move, the server has something to delete when the job ends.
   if (CountPartitions(move.to_server(), record) == 0) {
     AddFormerServer(move.to_server(), change.record);
   }
-  change.events.push_back(absl::StrCat(Name(move), " begins"));
+  change.events.emplace_back(absl::StrCat(Name(move), " begins", why), kind);
   return jobs_.Commit(job, std::move(change));
 }
 

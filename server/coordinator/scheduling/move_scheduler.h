@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -16,6 +17,8 @@
 #include "server/coordinator/cluster/membership.h"
 #include "server/coordinator/job/job_table.h"
 #include "server/coordinator/lifecycle/job_lifecycle.h"
+#include "server/coordinator/scheduling/move_plan.h"
+#include "server/coordinator/scheduling/partition_loads.h"
 
 namespace muster {
 
@@ -33,6 +36,10 @@ namespace muster {
 // Each step is stored before anybody hears of it, so a restarted coordinator continues a move where
 // it was. Under CHECKPOINT the state of the open clock is in memory alone: the job waits for its
 // next checkpoint, goes back to it at once, and is placed anew.
+//
+// A job that asks for it (UpdateSpec.move_hot_partitions) also moves a partition from a server that
+// is much busier than others (hot_partitions.h), when nothing else moves: one at a time, and none
+// within a minute after the last.
 //
 // Logic thread only.
 class MoveScheduler {
@@ -59,6 +66,11 @@ class MoveScheduler {
   absl::Status RunJob(Job& job);
   // Starts a job's next move, under EVERY_PUSH.
   absl::Status MoveNext(Job& job);
+  // Starts a move of a partition that takes much of a server's time, if there is one.
+  absl::Status MoveHot(Job& job, const absl::flat_hash_set<std::string>& excluded);
+  // Notes the move. `why` ends the event.
+  absl::Status Begin(Job& job, const PlannedMove& planned, const std::string& why,
+                     v1::JobEvent::Kind kind);
   // Makes a job leave its servers after its next checkpoint, under CHECKPOINT.
   absl::Status LeaveAfterCheckpoint(Job& job);
   absl::Status GiveUp(Job& job, int move, const std::string& why);
@@ -86,6 +98,9 @@ class MoveScheduler {
   std::map<std::string, Leaving> leaving_;
   // Time at which a job's next move may start after one that failed, by job.
   std::map<std::string, absl::Duration> not_before_;
+  PartitionLoads loads_;
+  // Time at which a job's loads are looked at again, by job.
+  std::map<std::string, absl::Duration> next_hot_look_;
   struct Failure {
     absl::Duration pause;
     absl::Duration not_before;

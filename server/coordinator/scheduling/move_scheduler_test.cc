@@ -325,6 +325,67 @@ TEST_F(MoveSchedulerTest, UnderCheckpointTheJobLeavesAfterItsNextCheckpoint) {
   EXPECT_EQ(cluster_.State(job), v1::SUCCEEDED);
 }
 
+TEST_F(MoveSchedulerTest, AHotPartitionMovesToTheLeastBusyServer) {
+  v1::JobSpec spec = EveryPush();
+  spec.mutable_update()->set_move_hot_partitions(true);
+  const std::string job = Running(spec);
+  cluster_.AddServer("s2");
+  std::vector<double> cores = {0.7, 0.1, 0.6, 0.1}, sums(4);
+  // Servers work for so many seconds, obey, and tell.
+  const auto work = [&](int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      for (auto& [id, daemon] : cluster_.daemons()) daemon.loads.clear();
+      const std::vector<std::string> owners = Owners(job);
+      for (uint32_t partition = 0; partition < 4; ++partition) {
+        sums[partition] += cores[partition];
+        v1::PartitionLoad& load = cluster_.daemon(owners[partition]).loads.emplace_back();
+        load.set_job_id(job);
+        load.set_generation(1);
+        load.set_partition(partition);
+        load.set_busy_seconds(sums[partition]);
+      }
+      for (const char* server : {"s0", "s1", "s2"}) Obey(server);
+      cluster_.Pass(absl::Seconds(1));
+    }
+  };
+  ASSERT_THAT(Owners(job), ElementsAre("s0", "s1", "s0", "s1"));
+  work(28);
+  EXPECT_THAT(Owners(job), ElementsAre("s0", "s1", "s0", "s1"));
+  work(10);
+  EXPECT_THAT(Owners(job), ElementsAre("s0", "s1", "s2", "s1"))
+      << "0.7 and 0.6 are as close as they can be";
+  EXPECT_TRUE(cluster_.HasEvent(job,
+                                "move of partition 2 from s0 to s2 begins: s0 keeps 1.30 cores "
+                                "busy, 0.60 of them with this partition, and s2 0.00, over 30s"));
+  work(150);
+  EXPECT_THAT(Owners(job), ElementsAre("s0", "s1", "s2", "s1")) << "constant loads rest";
+
+  // Not within a minute, and only by what is measured on the new servers.
+  cores = {0.1, 1.2, 0.1, 1.1};
+  work(62);
+  const std::vector<std::string> owners = Owners(job);
+  EXPECT_NE(owners[1], owners[3]);
+  EXPECT_EQ(cluster_.Status(job).generation(), 1);
+}
+
+TEST_F(MoveSchedulerTest, NothingMovesByLoadUnasked) {
+  const std::string job = Running(EveryPush());
+  for (int i = 1; i < 60; ++i) {
+    v1::PartitionLoad load;
+    load.set_job_id(job);
+    load.set_generation(1);
+    std::vector<v1::PartitionLoad>& loads = cluster_.daemon("s0").loads;
+    loads.clear();
+    for (const uint32_t partition : {0, 2}) {
+      load.set_partition(partition);
+      load.set_busy_seconds(i);
+      loads.push_back(load);
+    }
+    cluster_.Pass(absl::Seconds(1));
+  }
+  EXPECT_THAT(Owners(job), ElementsAre("s0", "s1", "s0", "s1"));
+}
+
 TEST_F(MoveSchedulerTest, AServerThatJoinsTakesPartWhenAsked) {
   const std::string job = Running(EveryPush());
   cluster_.AddServer("s2");

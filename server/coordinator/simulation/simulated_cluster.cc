@@ -145,6 +145,7 @@ void SimulatedCluster::Beat(const std::string& id) {
   if (daemon.leaves) request.set_leaves_within_ms(30000);
   for (const v1::TaskReport& report : daemon.reports) *request.add_tasks() = report;
   for (const v1::MoveReport& report : daemon.moves) *request.add_moves() = report;
+  for (const v1::PartitionLoad& load : daemon.loads) *request.add_partition_loads() = load;
   for (const v1::DropOrder& drop : daemon.orders.drops()) {
     if (daemon.cannot_drop) continue;
     *request.add_drops() = drop;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/catch_out_of_memory.h"
 #include "server/shard/calls/refusal.h"
+#include "server/shard/resources/thread_time.h"
 
 namespace muster {
 namespace {
@@ -100,13 +101,15 @@ void PartitionExecutor::RunBatch() {
     queued_bytes_ = 0;
     running_ = true;
   }
+  const absl::Duration begin = ThreadProcessorTime();
   partition_->Execute(std::move(batch));
   for (std::function<void()>& task : tasks) partition_->RunTask(std::exchange(task, nullptr));
-  EndRun();
+  EndRun(ThreadProcessorTime() - begin);
 }
 
-void PartitionExecutor::EndRun() {
+void PartitionExecutor::EndRun(absl::Duration busy) {
   absl::MutexLock lock(&mutex_);
+  busy_ += busy;
   stats_ = partition_->stats();
   failed_ = partition_->failed();
   for (size_t slot = 0; slot < closed_clocks_.size(); ++slot) {
@@ -177,6 +180,11 @@ void PartitionExecutor::Close(const absl::Status& status) {
 Partition::Stats PartitionExecutor::stats() const {
   absl::MutexLock lock(&mutex_);
   return stats_;
+}
+
+absl::Duration PartitionExecutor::busy() const {
+  absl::MutexLock lock(&mutex_);
+  return busy_;
 }
 
 bool PartitionExecutor::failed() const {

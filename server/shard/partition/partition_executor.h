@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "server/shard/calls/partition_host.h"
 #include "server/shard/partition/partition.h"
 #include "server/shard/resources/executor.h"
@@ -37,7 +38,9 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   void Execute(ExchangeCall call);
 
   // Has the partition look again at what waits in it. Never blocks.
-  void Wake() { AddTask([] {}); }
+  void Wake() {
+    AddTask([] {});
+  }
 
   // See Partition::adopted_term.
   uint64_t adopted_term() const { return adopted_term_; }
@@ -57,6 +60,9 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
 
   // Returns the figures as of the last batch.
   Partition::Stats stats() const;
+  // Returns the processor time that batches of requests have taken since this object was made.
+  // Reading the partition for a move, and what other threads write to files, is left out.
+  absl::Duration busy() const;
   // Returns whether the partition had failed by then, so that all is refused until it is opened
   // anew.
   bool failed() const;
@@ -75,8 +81,9 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   // Executes what is queued, then makes room for other partitions.
   void RunBatch();
   void Schedule() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Notes what others may know of the partition after operations have run, and ends the turn.
-  void EndRun() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Notes what others may know of the partition after operations have run, which took so much
+  // processor time, and ends the turn.
+  void EndRun(absl::Duration busy = absl::ZeroDuration()) ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends a use of the partition, and hands it on to tasks that enter, or to what is queued.
   void EndTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Free() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !scheduled_; }
@@ -103,6 +110,7 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   bool running_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t batches_ ABSL_GUARDED_BY(mutex_) = 0;
   Partition::Stats stats_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration busy_ ABSL_GUARDED_BY(mutex_);
   bool failed_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<uint64_t> closed_clocks_ ABSL_GUARDED_BY(mutex_);
 };
