@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "client/chaos/faults/frozen_worker.h"
+#include "client/chaos/faults/slowed_worker.h"
 #include "client/cluster/job_client.h"
 #include "common/base/status_macros.h"
 #include "common/checkpoint/manifest.h"
@@ -39,6 +40,10 @@ constexpr absl::Duration kLongestLead = absl::Milliseconds(500);
 constexpr int kF16Kills = 8;
 // Steps of the job in f16 between a kill and the next: it must have gone on.
 constexpr uint64_t kStepsBetweenKills = 3;
+// Roads of jobs whose workers are frozen or slow.
+constexpr std::array<ChaosRoad, 5> kRoads = {ChaosRoad::kEveryPush, ChaosRoad::kCheckpoint,
+                                             ChaosRoad::kAllReduce, ChaosRoad::kZeroEveryPush,
+                                             ChaosRoad::kZeroAllReduce};
 // Longest time to wait for that job's next commit, and the interval at which it is looked for,
 // which is shorter than a step.
 constexpr absl::Duration kCommitPatience = absl::Seconds(2);
@@ -64,6 +69,9 @@ absl::Status LinkRounds::StartCluster() {
   options.daemon_flags = links_->daemon_flags();
   options.daemon_flags.push_back(
       absl::StrCat("coordinator:--lease-ms=", absl::ToInt64Milliseconds(options_.lease)));
+  for (const std::string& flag : options_.coordinator_flags) {
+    options.daemon_flags.push_back("coordinator:" + flag);
+  }
   MUSTER_RETURN_IF_ERROR(cluster_.Start(std::move(options)));
   links_->SetSupervisor(cluster_.supervisor());
   return absl::OkStatus();
@@ -336,9 +344,6 @@ std::optional<ClusterProcess> LinkRounds::BusyWorker(const Philox& random, uint6
 absl::StatusOr<ChaosOutcome> LinkRounds::RunFrozenWorker(uint64_t seed, int freezes) {
   MUSTER_RETURN_IF_ERROR(StartCluster());
   const Philox random(seed, "chaos", "frozen worker");
-  constexpr std::array<ChaosRoad, 5> kRoads = {ChaosRoad::kEveryPush, ChaosRoad::kCheckpoint,
-                                               ChaosRoad::kAllReduce, ChaosRoad::kZeroEveryPush,
-                                               ChaosRoad::kZeroAllReduce};
   const ChaosRoad road = kRoads[random.Below(kRoads.size(), 0)];
   const uint32_t keep = random.Below(2, 1) == 0 ? 2 : kKeepAll;
   MUSTER_ASSIGN_OR_RETURN(const std::string id, cluster_.Submit(LinkJob(road, keep)));
@@ -384,6 +389,51 @@ absl::StatusOr<ChaosOutcome> LinkRounds::RunFrozenWorker(uint64_t seed, int free
   frozen.reset();
   if (outcome.freezes == 0 && ended.ok()) {
     return absl::UnavailableError(absl::StrCat("job ", id, " ended before a worker was stopped"));
+  }
+  MUSTER_RETURN_IF_ERROR(CheckFiles(id, ended, committed, outcome));
+  MUSTER_RETURN_IF_ERROR(CheckWeights(id, road, committed, outcome));
+  MUSTER_RETURN_IF_ERROR(cluster_.jobs().Delete(id));
+  return outcome;
+}
+
+absl::StatusOr<ChaosOutcome> LinkRounds::RunSlowWorker(uint64_t seed) {
+  MUSTER_RETURN_IF_ERROR(StartCluster());
+  const Philox random(seed, "chaos", "slow worker");
+  const ChaosRoad road = kRoads[random.Below(kRoads.size(), 0)];
+  const uint32_t keep = random.Below(2, 1) == 0 ? 2 : kKeepAll;
+  v1::JobSpec job = LinkJob(road, keep);
+  job.set_replace_slow(true);
+  MUSTER_ASSIGN_OR_RETURN(const std::string id, cluster_.Submit(job));
+  ChaosOutcome outcome;
+  outcome.what = RoadName(road);
+  CommittedFiles committed(storage_, keep);
+  std::unique_ptr<SlowedWorker> slowed;
+  std::string name;
+  const auto turn = [&](const v1::JobStatus& status) -> absl::StatusOr<bool> {
+    MUSTER_RETURN_IF_ERROR(Look(status, committed));
+    if (slowed != nullptr) {
+      slowed->Turn();
+      if (status.left_workers().empty()) return true;
+      const v1::LeftWorker& left = status.left_workers(0);
+      absl::StrAppend(&outcome.what, "; the job left ", left.worker_id(), " at step ",
+                      status.progress().step(), ", which ", left.reason());
+      if (left.worker_id() == name) ++outcome.left;
+      slowed.reset();
+      return true;
+    }
+    if (outcome.slowed > 0 || status.progress().step() == 0) return true;
+    const std::optional<ClusterProcess> worker = BusyWorker(random, 4);
+    if (!worker.has_value()) return true;
+    name = worker->daemon;
+    slowed = std::make_unique<SlowedWorker>(worker->pid);
+    ++outcome.slowed;
+    absl::StrAppend(&outcome.what, ", ", name, " was slow from step ", status.progress().step());
+    return true;
+  };
+  const absl::Status ended = cluster_.Await(id, turn, [&outcome] { return outcome.what; });
+  slowed.reset();
+  if (outcome.slowed == 0 && ended.ok()) {
+    return absl::UnavailableError(absl::StrCat("job ", id, " ended before a worker was slowed"));
   }
   MUSTER_RETURN_IF_ERROR(CheckFiles(id, ended, committed, outcome));
   MUSTER_RETURN_IF_ERROR(CheckWeights(id, road, committed, outcome));

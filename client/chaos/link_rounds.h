@@ -41,6 +41,8 @@ class LinkRounds {
     // Of each job with an end.
     uint64_t steps = 600;
     uint64_t checkpoint_every = 10;
+    // Flags of the coordinator beside the lease.
+    std::vector<std::string> coordinator_flags = {};
   };
 
   // The cluster lives in `folder`, from the first round to the end of this object.
@@ -54,6 +56,8 @@ class LinkRounds {
   absl::StatusOr<ChaosOutcome> RunF16RewritesCheckpoint(uint64_t seed);
   // The round stops a worker `freezes` times. REQUIRES: a spare worker.
   absl::StatusOr<ChaosOutcome> RunFrozenWorker(uint64_t seed, int freezes);
+  // The round slows one worker until the job has left it. REQUIRES: a spare worker.
+  absl::StatusOr<ChaosOutcome> RunSlowWorker(uint64_t seed);
 
  private:
   // An undisturbed run: its job, whose checkpoints all stay, and their weights, read when needed.

@@ -20,11 +20,14 @@ constexpr absl::Duration kLease = absl::Seconds(3);
 constexpr absl::Duration kLongLease = absl::Seconds(6);
 // The job trains on while a worker stands still, and is to meet several such faults.
 constexpr uint64_t kFrozenSteps = 2400;
+// Time for which a worker must be slow before the job leaves it.
+constexpr absl::Duration kSlowAfter = absl::Seconds(3);
 
 absl::StatusOr<ChaosOutcome> RunRound(const ChaosRound& round, const ChaosOptions& options,
                                       const std::string& server, ClusterRounds& cluster,
                                       ClusterRounds& three_workers, LinkRounds& links,
-                                      LinkRounds& patient_links, LinkRounds& spare_worker_links) {
+                                      LinkRounds& patient_links, LinkRounds& spare_worker_links,
+                                      LinkRounds& replaced_worker_links) {
   switch (round.kind) {
     case ChaosKind::kKilledCluster:
       return cluster.RunKilled(round.seed, options.kills);
@@ -46,6 +49,8 @@ absl::StatusOr<ChaosOutcome> RunRound(const ChaosRound& round, const ChaosOption
       return links.RunF16RewritesCheckpoint(round.seed);
     case ChaosKind::kFrozenWorker:
       return spare_worker_links.RunFrozenWorker(round.seed, options.faults);
+    case ChaosKind::kSlowWorker:
+      return replaced_worker_links.RunSlowWorker(round.seed);
     case ChaosKind::kKilledServer:
     case ChaosKind::kDamagedFile:
       break;
@@ -91,7 +96,8 @@ std::string ChaosSummary::Describe() const {
       FormatTable(table), rounds(), rounds() == 1 ? " round, " : " rounds, ", sum.kills, " kills, ",
       sum.lost_volumes, " lost volumes, ", sum.damages, " damaged files (", sum.found, " found, ",
       sum.named, " of them named; the others were not needed), ", sum.link_faults, " link faults, ",
-      sum.freezes, " frozen workers, ", sum.checkpoints, " checkpoints compared: ");
+      sum.freezes, " frozen workers, ", sum.slowed, " slow workers (", sum.left, " left), ",
+      sum.checkpoints, " checkpoints compared: ");
   if (failed() == 0) return text + "nothing was lost";
   return absl::StrCat(text, failed(), failed() == 1 ? " round" : " rounds", " FAILED");
 }
@@ -108,15 +114,26 @@ absl::StatusOr<ChaosSummary> RunChaos(const ChaosOptions& options) {
                                  .workers = 3,
                                  .steps = kFrozenSteps,
                                  .checkpoint_every = kFrozenSteps / 60});
+  LinkRounds replaced_worker_links(
+      options.folder + "/replaced-worker",
+      {.lease = kLease,
+       .workers = 3,
+       .steps = kFrozenSteps,
+       .checkpoint_every = kFrozenSteps / 60,
+       .coordinator_flags = {
+           absl::StrCat("--slow-after-ms=", absl::ToInt64Milliseconds(kSlowAfter))}});
   for (const ChaosRound& round : PlanChaos(options.rounds, options.seed, options.kinds)) {
-    const absl::StatusOr<ChaosOutcome> outcome = RunRound(
-        round, options, server, cluster, three_workers, links, patient_links, spare_worker_links);
+    const absl::StatusOr<ChaosOutcome> outcome =
+        RunRound(round, options, server, cluster, three_workers, links, patient_links,
+                 spare_worker_links, replaced_worker_links);
     ChaosSummary::Kind& kind = summary.kinds[round.kind];
     ++kind.rounds;
     if (outcome.ok()) {
       summary.sum.kills += outcome->kills;
       summary.sum.link_faults += outcome->link_faults;
       summary.sum.freezes += outcome->freezes;
+      summary.sum.slowed += outcome->slowed;
+      summary.sum.left += outcome->left;
       summary.sum.checkpoints += outcome->checkpoints;
       summary.sum.lost_volumes += outcome->lost_volumes;
       summary.sum.damages += outcome->damages;

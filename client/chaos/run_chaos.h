@@ -43,8 +43,8 @@ struct ChaosSummary {
   int rounds() const;
   int failed() const;
   // Returns a table of kinds, and a line such as "20 rounds, 41 kills, 4 lost volumes, 7 damaged
-  // files (5 found, 5 of them named; …), 12 link faults, 6 frozen workers, 310 checkpoints
-  // compared: nothing was lost".
+  // files (5 found, 5 of them named; …), 12 link faults, 6 frozen workers, 3 slow workers (3 left),
+  // 310 checkpoints compared: nothing was lost".
   std::string Describe() const;
 };
 

@@ -16,6 +16,9 @@ struct ChaosOutcome {
   int link_faults = 0;
   // Number of times that a worker was stopped with its tasks, and continued.
   int freezes = 0;
+  // Number of workers whose tasks were slowed; how many of these a job left.
+  int slowed = 0;
+  int left = 0;
   // Number of committed checkpoints that were compared with their state when they were committed.
   int checkpoints = 0;
   // Number of data folders that were deleted.

@@ -88,7 +88,7 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointArchive& arc
       metrics_(options_.metric_sources),
       lifecycle_(*table_, members_, clock, metrics_),
       departures_(*table_, members_, lifecycle_),
-      slow_workers_(*table_, members_, clock),
+      slow_workers_(*table_, members_, clock, options_.slow_after),
       scheduler_(*table_, members_, lifecycle_, clock, metrics_, options_.elastic_wait),
       moves_(*table_, members_, lifecycle_, clock),
       checkpoints_(*table_, archive, logic, disk, clock, metrics_, options_.lease),

@@ -67,6 +67,7 @@ struct Flags {
   int lease_ms = 5000;
   int elastic_wait_ms = 4000;
   int stall_timeout_ms = 600000;
+  int slow_after_ms = 30000;
   std::optional<size_t> keep_jobs;
   size_t keep_jobs_without_checkpoint = 100;
   size_t max_jobs = 1000;
@@ -131,6 +132,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "worker. Then the job goes on with the workers that are left.")
       ->capture_default_str()
       ->check(CLI::Range(0, 3600000));
+  app.add_option("--slow-after-ms", flags.slow_after_ms,
+                 "Milliseconds for which a worker must stay slow before jobs with replace_slow "
+                 "leave it.")
+      ->capture_default_str()
+      ->check(CLI::Range(1000, 86400000));
   app.add_option("--stall-timeout-ms", flags.stall_timeout_ms,
                  "Milliseconds after which a task that makes no progress while all others wait for "
                  "it is killed and replaced. Has to exceed the difference between the slowest and "
@@ -289,6 +295,7 @@ int Run(const Flags& flags) {
   options.lease = absl::Milliseconds(flags.lease_ms);
   options.elastic_wait = absl::Milliseconds(flags.elastic_wait_ms);
   options.stall_timeout = absl::Milliseconds(flags.stall_timeout_ms);
+  options.slow_after = absl::Milliseconds(flags.slow_after_ms);
   options.ended_with_checkpoints_kept = flags.keep_jobs;
   options.ended_without_checkpoint_kept = flags.keep_jobs_without_checkpoint;
   options.log = Log;

@@ -120,6 +120,13 @@ TEST(ChaosTest, NothingIsLostWhenWorkersStandStillExhaustive) {
   ExpectNothingLostWhenAWorkerStandsStill(2);
 }
 
+TEST(ChaosTest, NothingIsLostWhenAJobLeavesASlowWorker) {
+  const std::vector<nlohmann::json> lines = RunChaos("--seed 3 --kinds slow-workers --rounds 2");
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines.back()["failed"], 0);
+  EXPECT_EQ(lines.back()["slowed"], 2);
+}
+
 // Returns the descendants of a process.
 std::vector<pid_t> Descendants(pid_t process) {
   std::map<pid_t, std::vector<pid_t>> tree = ProcessTree();

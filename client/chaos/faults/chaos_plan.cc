@@ -36,6 +36,8 @@ std::string ChaosName(ChaosKind kind) {
       return "frozen-worker";
     case ChaosKind::kComingWorkers:
       return "coming-workers";
+    case ChaosKind::kSlowWorker:
+      return "slow-workers";
   }
   return "unknown";
 }
@@ -54,7 +56,8 @@ const std::vector<ChaosKind>& AllChaosKinds() {
                                                          ChaosKind::kCutLinkRewritesCheckpoints,
                                                          ChaosKind::kF16RewritesCheckpoint,
                                                          ChaosKind::kFrozenWorker,
-                                                         ChaosKind::kComingWorkers};
+                                                         ChaosKind::kComingWorkers,
+                                                         ChaosKind::kSlowWorker};
   return kinds;
 }
 

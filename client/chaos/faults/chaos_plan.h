@@ -58,6 +58,10 @@ enum class ChaosKind {
   // for bit; or a job by all-reduce that grows and shrinks with the workers, whose weights must be
   // those but for rounding.
   kComingWorkers,
+  // Makes the tasks of a worker compute at a fraction of their speed. A spare worker is there, and
+  // a deterministic job with replace_slow, on servers or by all-reduce, plain or under ZeRO, is to
+  // leave the slow one. Checks the same as kCutLink.
+  kSlowWorker,
 };
 
 struct ChaosRound {

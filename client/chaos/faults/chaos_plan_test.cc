@@ -23,11 +23,11 @@ TEST(ChaosPlanTest, SameSeedSamePlan) {
 TEST(ChaosPlanTest, EveryKindHasItsTurn) {
   std::map<ChaosKind, int> count;
   std::set<uint64_t> seeds;
-  for (const ChaosRound& round : PlanChaos(141, 3, AllChaosKinds())) {
+  for (const ChaosRound& round : PlanChaos(151, 3, AllChaosKinds())) {
     ++count[round.kind];
     seeds.insert(round.seed);
   }
-  EXPECT_EQ(seeds.size(), 141u);
+  EXPECT_EQ(seeds.size(), 151u);
   EXPECT_EQ(count.size(), AllChaosKinds().size());
   for (const ChaosKind kind : AllChaosKinds()) {
     EXPECT_GE(count[kind], 10) << ChaosName(kind);

@@ -3,12 +3,10 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include <fstream>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "client/chaos/faults/process_state_for_testing.h"
 #include "client/chaos/faults/process_tree.h"
 #include "client/cluster/spawn.h"
 #include "gtest/gtest.h"
@@ -22,19 +20,6 @@ bool Stopped(pid_t child) {
   EXPECT_EQ(waitpid(child, &status, WUNTRACED | WCONTINUED), child);
   EXPECT_TRUE(WIFSTOPPED(status) || WIFCONTINUED(status)) << status;
   return WIFSTOPPED(status);
-}
-
-char StateOf(pid_t pid) {
-  for (;;) {
-    std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
-    std::string id, name;
-    char state = ' ';
-    if (file >> id >> name >> state) return state;
-  }
-}
-
-void AwaitStopped(pid_t pid, bool stopped) {
-  while ((StateOf(pid) == 'T') != stopped) absl::SleepFor(absl::Milliseconds(1));
 }
 
 TEST(FrozenWorkerTest, StopsAndContinuesADaemonAndItsTasks) {

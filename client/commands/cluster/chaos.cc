@@ -82,6 +82,8 @@ absl::Status Run(Session& session, ChaosOptions options) {
                                  {"kills", summary.sum.kills},
                                  {"link_faults", summary.sum.link_faults},
                                  {"freezes", summary.sum.freezes},
+                                 {"slowed", summary.sum.slowed},
+                                 {"left", summary.sum.left},
                                  {"checkpoints", summary.sum.checkpoints},
                                  {"lost_volumes", summary.sum.lost_volumes},
                                  {"damages", summary.sum.damages},

@@ -22,6 +22,8 @@ struct CoordinatorOptions {
   absl::Duration elastic_wait = absl::Seconds(4);
   // Time that tasks wait for a live one that does not move, before another takes its slot.
   absl::Duration stall_timeout = absl::Minutes(10);
+  // Time for which a worker must be slow before a job with replace_slow leaves it (SlowWorkers).
+  absl::Duration slow_after = absl::Seconds(30);
   // Address at which tasks reach the coordinator, host:port.
   std::string advertised_address;
   // Number of ended jobs without a checkpoint (evaluations, runs that failed early) that are kept,

@@ -120,7 +120,7 @@ std::map<std::string, std::string> SlowWorkers::FindSlow(const Job& job) const {
 
 bool SlowWorkers::StaysSlow(const Job& job, const std::string& worker_id,
                             absl::Duration since) const {
-  if (clock_.Monotonic() - since < kStaysSlow) return false;
+  if (clock_.Monotonic() - since < slow_after_) return false;
   const std::vector<uint32_t> slots = SlotsOn(job.record, worker_id);
   return std::all_of(slots.begin(), slots.end(), [&](uint32_t slot) {
     const auto& parts = job.progress.times()[slot].parts();

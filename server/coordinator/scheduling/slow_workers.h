@@ -16,22 +16,22 @@ namespace muster {
 // Makes jobs that ask for it (JobSpec.replace_slow) leave workers that stay slow beside the others
 // (SlowSlots). Departures then gives the slots up, and Scheduler places them elsewhere.
 //
-// A worker stays slow if at every look for half a minute all slots that the job has there are slow,
+// A worker stays slow if at every look for `slow_after` all slots that the job has there are slow,
 // and each of them has told of three parts of its steps in that time. The job leaves it when other
 // workers have room for these slots, less those that the job has beyond its workers (max_workers).
 // It leaves one worker at a time, none within five minutes after the last, and has left a third of
 // the live workers at most, or one. Meanwhile its status says what it waits for.
 //
 // Which workers a job has left is stored. For how long one has been slow is not: after a restart
-// of the coordinator the half minute begins anew, and the five minutes, too. Logic thread only.
+// of the coordinator both times begin anew. Logic thread only.
 class SlowWorkers {
  public:
-  static constexpr absl::Duration kStaysSlow = absl::Seconds(30);
   static constexpr absl::Duration kPause = absl::Minutes(5);
 
   // All references outlive it.
-  SlowWorkers(JobTable& jobs, const Membership& members, const Clock& clock)
-      : jobs_(jobs), members_(members), clock_(clock) {}
+  SlowWorkers(JobTable& jobs, const Membership& members, const Clock& clock,
+              absl::Duration slow_after)
+      : jobs_(jobs), members_(members), clock_(clock), slow_after_(slow_after) {}
 
   // Looks at the jobs once a second, however often it is called. Errors are the store's; what
   // failed is done at the next look.
@@ -57,6 +57,7 @@ class SlowWorkers {
   JobTable& jobs_;
   const Membership& members_;
   const Clock& clock_;
+  const absl::Duration slow_after_;
   absl::Duration next_look_;
   // By job.
   std::map<std::string, Watch> watches_;

@@ -6,6 +6,7 @@
 #include "common/job/test_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/coordinator/requests/coordinator_options.h"
 #include "server/coordinator/scheduling/slow_workers.h"
 #include "server/coordinator/simulation/all_reduce_test_fixture.h"
 
@@ -64,7 +65,7 @@ TEST_F(SlowWorkersTest, AWorkerThatStaysSlowIsLeftAfterAStep) {
   const std::string job = Running(ReplaceSlow(3));
   const std::string slow = Worker(job, 1);
   slow_[1] = 2.1;
-  Train(job, SlowWorkers::kStaysSlow - absl::Seconds(2));
+  Train(job, CoordinatorOptions().slow_after - absl::Seconds(2));
   EXPECT_TRUE(cluster_.Status(job).left_workers().empty()) << "it may be a pause";
   Train(job, absl::Seconds(16));
   EXPECT_GT(meets_after_, 0) << "all are to meet after their step";
