@@ -138,7 +138,7 @@ TEST(HotPartitionsTest, RemainsOfAnEarlierMoveAreKeptClearOf) {
 class RandomLoadsTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(RandomLoadsTest, ConstantLoadsComeToRest) {
-  const Philox random(GetParam(), "hot partitions");
+  const Philox random(static_cast<uint64_t>(GetParam()));
   uint64_t draw = 0;
   Placement placement;
   const uint64_t servers = 2 + random.Below(6, ++draw);

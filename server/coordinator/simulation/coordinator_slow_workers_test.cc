@@ -20,8 +20,22 @@ class SlowWorkersTest : public AllReduceTest {
   v1::JobSpec ReplaceSlow(uint32_t workers, uint32_t min_workers = 0) {
     v1::JobSpec spec = Job(workers, min_workers);
     spec.set_replace_slow(true);
-    spec.mutable_stop()->set_steps(100000);
+    spec.mutable_stop()->set_steps(kSteps);
     return spec;
+  }
+
+  static constexpr uint64_t kSteps = 100000;
+
+  void MeetAll(const std::string& job) {
+    for (const v1::TaskOrder& order : cluster_.Orders(job)) cluster_.Rendezvous(order, kSteps);
+  }
+
+  std::string Running(const v1::JobSpec& spec) {
+    const std::string job = *cluster_.Submit(spec);
+    MeetAll(job);
+    cluster_.ProgressAll(job, 3);
+    EXPECT_EQ(cluster_.State(job), v1::RUNNING) << cluster_.Status(job).waiting_for();
+    return job;
   }
 
   // All slots make a step every two seconds for so long; slow_ says how many times as long each
@@ -48,9 +62,9 @@ class SlowWorkersTest : public AllReduceTest {
 
   // The tasks do as they are told: all meet, and the slot's next task, too.
   void Meet(const std::string& job) {
-    cluster_.MeetAll(job);
+    MeetAll(job);
     cluster_.Pass(absl::Milliseconds(100));
-    cluster_.MeetAll(job);
+    MeetAll(job);
     cluster_.Pass(absl::Milliseconds(100));
   }
 
@@ -131,7 +145,7 @@ TEST_F(SlowWorkersTest, WhoIsFastAgainStaysAndSoDoesAJobThatDoesNotAsk) {
   slow_[0] = 2;
   Train(job, absl::Seconds(30));
   EXPECT_TRUE(cluster_.Status(job).left_workers().empty());
-  cluster_.Finish(job, 100000);
+  cluster_.Finish(job, kSteps);
 
   clock_ = 3;
   spec.set_replace_slow(false);
@@ -195,7 +209,7 @@ TEST_F(SlowWorkersTest, OnServersTheTaskEndsAfterItsStep) {
   AddWorkers(3);
   v1::JobSpec spec = SmallJob();
   spec.set_replace_slow(true);
-  spec.mutable_stop()->set_steps(100000);
+  spec.mutable_stop()->set_steps(kSteps);
   const std::string job = Running(spec);
   const std::string slow = Worker(job, 1);
   slow_[1] = 2;
