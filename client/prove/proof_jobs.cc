@@ -39,6 +39,11 @@ void LeaveOneStep(ProofClipping clipping, v1::JobSpec& spec) {
   optimizer.set_learning_rate(kProofRate);
   spec.clear_schedule();
   spec.clear_batch_changes();
+  spec.clear_balance();
+  // The step has the shares of the job's first one.
+  while (!spec.share_changes().empty() && spec.share_changes().rbegin()->step() > 0) {
+    spec.mutable_share_changes()->RemoveLast();
+  }
   if (clipping == ProofClipping::kNone) spec.clear_clipping();
   spec.mutable_clipping()->set_measure_norm(true);
   spec.mutable_stop()->Clear();
@@ -101,6 +106,7 @@ v1::JobSpec InOneProcess(const v1::JobSpec& mesh) {
   one.clear_parallelism();
   one.set_workers(1);
   one.clear_servers();
+  one.clear_share_changes();
   v1::UpdateSpec& update = *one.mutable_update();
   update.set_dense(v1::UpdateSpec::ALL_REDUCE);
   update.set_sparse(v1::UpdateSpec::ALL_REDUCE);

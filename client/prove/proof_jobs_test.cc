@@ -62,6 +62,19 @@ TEST(ProofJobsTest, AreOneStepOfPlainSgd) {
   EXPECT_EQ(proof->one.micro_batches(), 8u) << "as many at a time as a data rank has";
 }
 
+TEST(ProofJobsTest, HaveTheSharesOfTheFirstStep) {
+  const auto balanced = MakeProofJobs(Job("workers: 2 balance {}"), ProofClipping::kNone);
+  ASSERT_TRUE(balanced.ok()) << balanced.status();
+  EXPECT_FALSE(balanced->mesh.has_balance()) << "one step measures no speeds";
+  const auto shared = MakeProofJobs(Job("workers: 2 share_changes { shares: 1 shares: 3 }"
+                                        "share_changes { step: 5 shares: 2 shares: 1 }"),
+                                    ProofClipping::kNone);
+  ASSERT_TRUE(shared.ok()) << shared.status();
+  ASSERT_EQ(shared->mesh.share_changes_size(), 1);
+  EXPECT_THAT(shared->mesh.share_changes(0).shares(), ElementsAre(1, 3));
+  EXPECT_TRUE(shared->one.share_changes().empty());
+}
+
 TEST(ProofJobsTest, MayClipAsTheJobDoes) {
   const auto proof = MakeProofJobs(Job(), ProofClipping::kAsTheJob);
   ASSERT_TRUE(proof.ok()) << proof.status();
