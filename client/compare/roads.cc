@@ -147,11 +147,13 @@ v1::JobSpec OnRoad(const v1::JobSpec& job, const Road& road, int staleness_bound
     update.set_bucket_bytes(job.update().bucket_bytes());
   } else {
     spec.clear_min_workers();
+    spec.clear_scale_batch();
     // Servers already hold the state that ranks would divide.
     spec.mutable_parallelism()->clear_zero();
   }
   if (road.zero_stage.has_value()) {
     spec.clear_min_workers();
+    spec.clear_scale_batch();
     v1::ZeroSpec& zero = *spec.mutable_parallelism()->mutable_zero();
     if (*road.zero_stage == 0) zero.Clear();
     if (*road.zero_stage > 0) zero.set_stage(*road.zero_stage);

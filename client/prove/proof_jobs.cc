@@ -98,6 +98,7 @@ void ChangeWhatIsNotProved(ProofJobs& proof) {
   }
   spec.clear_resume_from();
   spec.clear_min_workers();
+  spec.clear_scale_batch();
 }
 
 // Returns the job as one process computes it, with all examples of the batch.

@@ -1,6 +1,7 @@
 #include "common/mesh/job_mesh.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "common/base/round_up.h"
 #include "proto/job.pb.h"
@@ -67,6 +68,21 @@ uint32_t LargestBatch(const v1::JobSpec& spec) {
     largest = std::max(largest, change.batch_size());
   }
   return largest;
+}
+
+uint64_t ScaledBatch(const v1::JobSpec& spec, uint32_t data_ranks, uint64_t most) {
+  const uint64_t all = SizeAlong(kDataAxes, spec);
+  if (data_ranks == all && spec.batch_size() <= most) return spec.batch_size();
+  const uint64_t micro_batches = uint64_t{data_ranks} * std::max(1u, spec.micro_batches());
+  const uint64_t wanted = std::min(uint64_t{spec.batch_size()} * data_ranks / all, most);
+  return std::max<uint64_t>(1, wanted / micro_batches) * micro_batches;
+}
+
+uint64_t LargestScaledBatch(const v1::JobSpec& spec) {
+  if (!spec.scale_batch()) return LargestBatch(spec);
+  const auto most = static_cast<uint32_t>(MeshOf(spec, MostWorkers(spec)).size(kDataAxes));
+  const uint64_t largest = ScaledBatch(spec, most, std::numeric_limits<uint64_t>::max());
+  return std::max<uint64_t>(spec.batch_size(), largest);
 }
 
 uint32_t LargestMicroBatch(const v1::JobSpec& spec) {

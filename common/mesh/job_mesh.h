@@ -30,8 +30,17 @@ Mesh MeshOf(const v1::JobSpec& spec, uint32_t ranks);
 // Returns the size of the mesh of all the job's workers along the axes.
 uint32_t SizeAlong(Axes axes, const v1::JobSpec& spec);
 
-// Returns the examples of the job's largest step, whose memory all steps have.
+// Returns the examples of the largest step of the job's `workers`, whose memory all steps have.
 uint32_t LargestBatch(const v1::JobSpec& spec);
+
+// Returns the examples of a step of so many data ranks under JobSpec.scale_batch: the part of
+// `batch_size` that they are of the job's data ranks, rounded down so that all micro-batches are
+// equally large; with all of the job's data ranks `batch_size` itself. No rank takes more examples
+// than it does with these. A batch for which there are not `most` examples is smaller. At least
+// one for each micro-batch. REQUIRES: data_ranks >= 1.
+uint64_t ScaledBatch(const v1::JobSpec& spec, uint32_t data_ranks, uint64_t most);
+// Returns the examples of the job's largest step with any number of workers.
+uint64_t LargestScaledBatch(const v1::JobSpec& spec);
 
 // Returns the examples of the largest micro-batch of any data rank. A round with fewer data ranks
 // has no larger micro-batch (common/step/shares.h).

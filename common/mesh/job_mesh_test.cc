@@ -38,6 +38,23 @@ TEST(JobMeshTest, TensorRanksHaveSharesOfTheirOwn) {
   EXPECT_EQ(RankFiles(spec, 8), 0u);
 }
 
+TEST(JobMeshTest, AScaledBatchHasTheUsualShareForEachDataRank) {
+  v1::JobSpec spec = Job(3, 0, 0);
+  spec.set_max_workers(5);
+  spec.set_batch_size(20);
+  spec.set_micro_batches(2);
+  constexpr uint64_t kMany = 1000;
+  EXPECT_EQ(LargestScaledBatch(spec), 20u) << "it does not scale";
+  spec.set_scale_batch(true);
+  EXPECT_EQ(ScaledBatch(spec, 3, kMany), 20u);
+  EXPECT_EQ(ScaledBatch(spec, 1, kMany), 6u);
+  EXPECT_EQ(ScaledBatch(spec, 2, kMany), 12u);
+  EXPECT_EQ(ScaledBatch(spec, 5, kMany), 30u);
+  EXPECT_EQ(ScaledBatch(spec, 5, 29), 20u) << "there are no more examples";
+  EXPECT_EQ(ScaledBatch(spec, 5, 3), 10u) << "one for each micro-batch";
+  EXPECT_EQ(LargestScaledBatch(spec), 30u);
+}
+
 TEST(JobMeshTest, StagesHaveShardsOfTheirOwn) {
   v1::JobSpec spec = Job(8, 1, 0);
   spec.mutable_parallelism()->set_pipeline(2);

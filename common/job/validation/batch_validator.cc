@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -77,6 +78,44 @@ absl::Status ValidateAdaptiveBatch(const v1::JobSpec& spec) {
   return absl::OkStatus();
 }
 
+// Checks that the batch can follow the number of workers.
+absl::Status ValidateScaleBatch(const v1::JobSpec& spec) {
+  if (!spec.scale_batch()) return absl::OkStatus();
+  const auto refuse = [](absl::string_view remedy) {
+    return Invalid("scale_batch", "true", remedy);
+  };
+  if (spec.min_workers() == 0) {
+    return refuse(
+        "but min_workers is not set, so that the number of workers never changes: set it, at most "
+        "to workers, or leave scale_batch out");
+  }
+  if (spec.has_adaptive_batch()) {
+    return refuse(
+        "but adaptive_batch grows the batch with the noise scale; leave one of the two out");
+  }
+  if (!spec.batch_changes().empty()) {
+    return refuse("but batch_changes says what batches are; leave one of the two out");
+  }
+  if (spec.stop().steps() == 0) {
+    return refuse(
+        "but the job's number of steps would change with its batches; give stop.steps as its end");
+  }
+  if (spec.parallelism().zero().stage() > 0 && !spec.model().has_mlp() &&
+      !spec.model().has_transformer()) {
+    return refuse(
+        "but parallelism.zero divides sparse tables, whose memory is planned for batches of one "
+        "size: leave one of the two out");
+  }
+  if (const uint64_t largest = LargestScaledBatch(spec);
+      largest > std::numeric_limits<uint32_t>::max()) {
+    return refuse(absl::StrCat("but with ", MostWorkers(spec), " workers a step would have ",
+                               largest, " examples, more than ",
+                               std::numeric_limits<uint32_t>::max(),
+                               "; lower batch_size or max_workers"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateScaling(const v1::JobSpec& spec) {
   const std::string& scaling = spec.schedule().scaling();
   const bool changes = spec.has_adaptive_batch() || !spec.batch_changes().empty();
@@ -111,6 +150,7 @@ absl::Status ValidateBatches(const v1::JobSpec& spec) {
         CheckBatch(spec, absl::StrCat(field, ".batch_size"), change.batch_size()));
   }
   MUSTER_RETURN_IF_ERROR(ValidateAdaptiveBatch(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateScaleBatch(spec));
   return ValidateScaling(spec);
 }
 

@@ -96,6 +96,37 @@ TEST(BatchValidatorTest, AJobWhoseBatchesGrowMeasuresTheNorm) {
   EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
 }
 
+TEST(BatchValidatorTest, BatchesScaleWhereWorkersComeAndGo) {
+  v1::JobSpec job = AllReduceJob();
+  job.set_min_workers(1);
+  job.set_max_workers(4);
+  job.set_scale_batch(true);
+  EXPECT_EQ(ValidateJob(job), absl::OkStatus());
+  v1::JobSpec spec = job;
+  // Each rank has its share of the batch, however many there are.
+  spec.set_batch_size(2 * spec.workers());
+  spec.set_max_workers(64);
+  EXPECT_EQ(ValidateJob(spec), absl::OkStatus());
+  spec.set_batch_size(1u << 31);
+  spec.mutable_stop()->set_steps(1);
+  ExpectRefused(spec, "scale_batch is true", "lower batch_size or max_workers");
+  spec = job;
+  spec.clear_min_workers();
+  spec.clear_max_workers();
+  ExpectRefused(spec, "scale_batch is true", "min_workers is not set");
+  ExpectRefused(Ramp(job, {{3, 16}}), "scale_batch is true", "batch_changes");
+  spec = job;
+  spec.mutable_adaptive_batch()->set_max_batch_size(64);
+  ExpectRefused(spec, "scale_batch is true", "adaptive_batch");
+  spec = job;
+  spec.mutable_stop()->clear_steps();
+  spec.mutable_stop()->set_epochs(2);
+  ExpectRefused(spec, "scale_batch is true", "stop.steps");
+  spec = ProgramJob();
+  spec.set_scale_batch(true);
+  ExpectRefused(spec, "scale_batch is set", "runs a program");
+}
+
 TEST(BatchValidatorTest, ProgramsHaveNoBatches) {
   ExpectRefused(Ramp(ProgramJob(), {{3, 16}}), "batch_changes is set", "runs a program");
 }

@@ -217,7 +217,7 @@ absl::Status ValidateMaxWorkers(const v1::JobSpec& spec) {
                    "least two data ranks, or leave parallelism.zero out");
   }
   if (const uint32_t share = spec.batch_size() / (most / together);
-      share < std::max(1u, spec.micro_batches())) {
+      !spec.scale_batch() && share < std::max(1u, spec.micro_batches())) {
     return Invalid(
         kField, most,
         absl::StrCat("with so many workers a data rank's share of a step is ", share, " of its ",
@@ -438,7 +438,7 @@ absl::Status ValidateStop(const v1::JobSpec& spec) {
     return absl::InvalidArgumentError(
         absl::StrCat(absl::StrJoin(set, " and "), "; set exactly one of them"));
   }
-  if (const uint32_t batch = LargestBatch(spec); stop.steps() > kMostExamples / batch) {
+  if (const uint64_t batch = LargestScaledBatch(spec); stop.steps() > kMostExamples / batch) {
     return Invalid(
         "stop.steps", stop.steps(),
         absl::StrCat("with batch_size ", batch, " it may be at most ", kMostExamples / batch));

@@ -35,6 +35,10 @@ uint64_t RowFloats(const v1::OptimizerSpec& spec, uint64_t dim) {
 uint64_t ExamplesSeen(const v1::JobSpec& spec, const DataSize& data) {
   if (spec.stop().steps() > 0) {
     const uint64_t steps = std::min<uint64_t>(spec.stop().steps(), StepBatches::kEndless);
+    if (spec.scale_batch()) {
+      const StepBatches largest(static_cast<int64_t>(LargestScaledBatch(spec)));
+      return largest.At(static_cast<int64_t>(steps)).begin;
+    }
     return BatchesOf(spec).At(static_cast<int64_t>(steps)).begin;
   }
   return data.examples > 0 ? data.examples : uint64_t{1} << 40;
@@ -105,7 +109,7 @@ uint64_t RowsMemory::KeptByWorker() const {
 }
 
 uint64_t RowsMemory::Copy() const {
-  const uint64_t of_step = OwnedRows(DistinctRows(model_, data_, LargestBatch(spec_)));
+  const uint64_t of_step = OwnedRows(DistinctRows(model_, data_, LargestScaledBatch(spec_)));
   // The sums as they are sent and received, and added up.
   return KeptByWorker() + 2 * of_step * row_bytes_ + SumBytes(of_step);
 }
@@ -115,7 +119,7 @@ uint64_t RowsMemory::OnServers() const {
   const uint64_t all = DistinctRows(model_, data_, ExamplesSeen(spec_, data_)) * row;
   const uint64_t cache = spec_.sparse_tables().cache_bytes();
   // Beyond the cache, the rows that one step touches.
-  const uint64_t of_step = DistinctRows(model_, data_, LargestBatch(spec_)) * row;
+  const uint64_t of_step = DistinctRows(model_, data_, LargestScaledBatch(spec_)) * row;
   return cache == 0 ? all : std::min(all, cache + of_step);
 }
 
@@ -131,8 +135,10 @@ uint64_t RowsMemory::SumBytes(uint64_t rows) const { return (rows + rows / 4) * 
 
 // Returns the bytes of this worker's `own` rows, summed, and of all workers', gathered and summed.
 uint64_t RowsMemory::RowsOfStep(uint64_t own) const {
-  return SumBytes(own) + Times(workers_, own) * (row_bytes_ + 16) +
-         SumBytes(DistinctRows(model_, data_, LargestBatch(spec_)));
+  // More workers have as many rows each only if the batch grows with them.
+  const uint64_t workers = spec_.scale_batch() ? MostWorkers(spec_) : workers_;
+  return SumBytes(own) + Times(workers, own) * (row_bytes_ + 16) +
+         SumBytes(DistinctRows(model_, data_, LargestScaledBatch(spec_)));
 }
 
 // Returns the same where the ranks of a shard group divide rows (row_exchange.h in
@@ -147,7 +153,7 @@ uint64_t RowsMemory::DividedRowsOfStep(uint64_t own) const {
   uint64_t sums = SumBytes(own) + SumBytes(of_group);
   if (replicas > 1) {
     moved = std::max(moved, Times(replicas, of_group));
-    sums += SumBytes(OwnedRows(DistinctRows(model_, data_, LargestBatch(spec_))));
+    sums += SumBytes(OwnedRows(DistinctRows(model_, data_, LargestScaledBatch(spec_))));
   }
   return sums + 2 * moved * row_bytes_ + 2 * asked * (sizeof(uint64_t) + sizeof(uint32_t));
 }

@@ -117,9 +117,9 @@ absl::Status CheckReport(const v1::JobRecord& job, const v1::ReportProgressReque
   MUSTER_RETURN_IF_ERROR(CheckClock(job, "clock", report.clock()));
   MUSTER_RETURN_IF_ERROR(CheckClock(job, "steps", report.steps()));
   // Bounds the steps so that the product fits 64 bits.
-  const uint64_t steps =
-      std::clamp<uint64_t>(report.steps(), 1, kMostCount / std::max(1u, LargestBatch(job.spec())));
-  return CheckAtMost("examples", report.examples(), steps * LargestBatch(job.spec()),
+  const uint64_t largest = std::max<uint64_t>(1, LargestScaledBatch(job.spec()));
+  const uint64_t steps = std::clamp<uint64_t>(report.steps(), 1, kMostCount / largest);
+  return CheckAtMost("examples", report.examples(), steps * largest,
                      absl::StrCat("the most of ", report.steps(), " steps"));
 }
 

@@ -35,7 +35,8 @@ class JobLifecycle {
   absl::Status Met(Job& job, const v1::RendezvousRecord& met);
 
   // All-reduce only: starts a round of the slots in `round`, who agreed on `met` and will be told
-  // `secret`. The event says why the last round ended (job.round_failures).
+  // `secret`. Under scale_batch the batch follows the number of data ranks. The event says why the
+  // last round ended (job.round_failures).
   absl::Status OpenRound(Job& job, const v1::RendezvousRecord& met, const Rendezvous::Round& round,
                          absl::string_view secret);
   // All-reduce only: takes the job back, since the round that `slot` left broke for good

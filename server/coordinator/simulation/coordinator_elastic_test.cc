@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/step/step_batches.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/scheduling/elastic_slots.h"
@@ -54,6 +55,13 @@ class ElasticTest : public AllReduceTest {
     return std::count_if(orders.begin(), orders.end(), [&](const v1::TaskOrder& order) {
       return cluster_.rank(order).round == round;
     });
+  }
+
+  // Returns the examples of the step at a clock, as they were decided.
+  StepBatch BatchAt(const v1::JobStatus& status, uint64_t clock) {
+    const std::vector<v1::Adjustment> decided(status.adjustments().begin(),
+                                              status.adjustments().end());
+    return BatchesOf(status.spec(), {}, decided).At(static_cast<int64_t>(clock));
   }
 
   bool Cancel(const std::string& job) {
@@ -174,8 +182,36 @@ TEST_F(ElasticTest, ShardsAreDividedAnewAmongMoreRanks) {
   EXPECT_EQ(cluster_.Status(job).generation(), 1);
 }
 
+TEST_F(ElasticTest, TheBatchScalesWithTheWorkersIfAsked) {
+  AddWorkers(2);
+  v1::JobSpec spec = Elastic(2, 4);
+  spec.set_batch_size(8);
+  spec.set_scale_batch(true);
+  const std::string job = Running(spec);
+  EXPECT_EQ(cluster_.Status(job).adjustments_size(), 0) << "all workers are there";
+  cluster_.AddWorker("w9");
+  ASSERT_EQ(cluster_.Orders(job).size(), 3u);
+  const auto joins = cluster_.Rendezvous(Order(job, 2));
+  EXPECT_EQ(Step(job, 4), 3u);
+  // The newcomer is told with its round.
+  ASSERT_TRUE(joins.came() && joins.status().ok());
+  ASSERT_EQ(joins.get()->adjustments_size(), 1);
+  EXPECT_EQ(joins.get()->adjustments(0).clock(), 4u);
+  EXPECT_EQ(joins.get()->adjustments(0).batch_size(), 12u);
+  EXPECT_TRUE(cluster_.HasEvent(job, "from step 4 on a step has 12 examples"));
+  // No step is made with it before it dies.
+  Kill("w9");
+  Meet(job);
+  EXPECT_EQ(Ranks(job), 2u);
+  const v1::JobStatus status = cluster_.Status(job);
+  EXPECT_EQ(BatchAt(status, 3).size, 8);
+  EXPECT_EQ(BatchAt(status, 4).size, 8);
+  EXPECT_EQ(BatchAt(status, 5).begin, 40);
+}
+
 // One run in which workers join, get notice, and die at random. Steps follow one another without a
-// gap or a repetition, whoever makes them.
+// gap or a repetition, whoever makes them, and so do their examples, of which each worker takes the
+// same number.
 TEST_F(ElasticTest, AHundredRandomJoinsAndLeaves) {
   std::mt19937 random(55);
   const auto draw = [&](size_t below) { return random() % below; };
@@ -183,11 +219,13 @@ TEST_F(ElasticTest, AHundredRandomJoinsAndLeaves) {
   v1::JobSpec spec = Elastic(3, 8, 2);
   spec.mutable_stop()->set_steps(1000);
   spec.set_batch_size(16);
+  spec.set_scale_batch(true);
   const std::string job = *cluster_.Submit(spec);
   for (const v1::TaskOrder& order : cluster_.Orders(job)) cluster_.Rendezvous(order, 1000);
   ASSERT_EQ(cluster_.State(job), v1::RUNNING);
   int joins = 0, notices = 0, kills = 0;
   uint64_t clock = 0;
+  int64_t seen = 0;
   while (joins + notices + kills < 100) {
     std::vector<std::string> stay;
     for (const auto& [id, daemon] : cluster_.daemons()) {
@@ -230,6 +268,10 @@ TEST_F(ElasticTest, AHundredRandomJoinsAndLeaves) {
       }
       EXPECT_GE(ranks, 2u);
       EXPECT_LE(ranks, 8u);
+      const StepBatch batch = BatchAt(cluster_.Status(job), clock - 1);
+      ASSERT_EQ(batch.begin, seen) << "of clock " << clock - 1;
+      ASSERT_EQ(batch.size, ranks == 3 ? 16 : 16 * ranks / 3 / ranks * ranks);
+      seen = batch.end();
       if (meet_after < round) continue;
       for (const v1::TaskOrder& order : cluster_.Orders(job)) cluster_.Rendezvous(order, 1000);
       cluster_.Pass(absl::Milliseconds(100));

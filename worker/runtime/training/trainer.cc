@@ -76,6 +76,16 @@ absl::StatusOr<std::unique_ptr<const Sampler>> MakeSampler(const v1::JobSpec& sp
                                            static_cast<int64_t>(job.total_steps)));
   }
   sampling.micro_batches = std::max(1u, spec.micro_batches());
+  if (spec.scale_batch()) {
+    // Batches before the last decision were of other numbers of data ranks; the present one has a
+    // share of the usual size for each.
+    sampling.job_data_ranks = sampling.data_ranks;
+    const auto decided = adjustments.all();
+    if (!decided.empty()) {
+      sampling.first_clock =
+          std::max(sampling.first_clock, static_cast<int64_t>(decided.back().clock()));
+    }
+  }
   return Sampler::Create(sampling);
 }
 

@@ -62,6 +62,25 @@ TEST_F(TrainerTest, BatchesGrowAsDecided) {
   EXPECT_EQ(examples_from(before), 15 * 64);
 }
 
+// One of two workers is left: its share stays, in the usual micro-batches. Half of the batch of 32
+// would be too little for these if it were divided as with all workers.
+TEST_F(TrainerTest, AScaledBatchKeepsTheSharesOfRanks) {
+  v1::JobSpec spec = MlpSpec();
+  spec.set_workers(2);
+  spec.set_min_workers(1);
+  spec.set_scale_batch(true);
+  spec.set_micro_batches(16);
+  v1::AdjustReply scaled = Decided({{5, 1}});
+  scaled.mutable_adjustments(0)->set_batch_size(16);
+  options_.adjustments = Adjustments(scaled.adjustments());
+  ASSERT_EQ(Run(spec, /*start=*/5), absl::OkStatus());
+  uint64_t examples = 0;
+  for (const v1::ReportProgressRequest& report : coordinator_.progress()) {
+    examples += report.examples();
+  }
+  EXPECT_EQ(examples, 35 * 16);
+}
+
 TEST_F(TrainerTest, GoesOnWithWhatIsDecidedAfterAnEvaluation) {
   v1::JobSpec spec = MlpSpec();
   spec.mutable_evaluation()->set_every_steps(10);
