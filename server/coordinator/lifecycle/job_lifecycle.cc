@@ -1,7 +1,6 @@
 #include "server/coordinator/lifecycle/job_lifecycle.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -14,7 +13,6 @@
 #include "common/job/validation/job_validator.h"
 #include "common/mesh/job_mesh.h"
 #include "common/text/utf8.h"
-#include "server/coordinator/adjust/batch_scaling.h"
 #include "server/coordinator/adjust/describe.h"
 #include "server/coordinator/cluster/shard_map.h"
 #include "server/coordinator/job/find_checkpoint.h"
@@ -24,6 +22,7 @@
 #include "server/coordinator/lifecycle/lifecycle_texts.h"
 #include "server/coordinator/lifecycle/round_failures.h"
 #include "server/coordinator/lifecycle/round_record.h"
+#include "server/coordinator/lifecycle/scale_batch.h"
 
 namespace muster {
 namespace {
@@ -73,25 +72,6 @@ bool Hurts(const v1::JobRecord& record, const std::vector<uint32_t>& lost) {
   if (record.round().number() == 0) return true;
   return std::any_of(lost.begin(), lost.end(),
                      [&](uint32_t slot) { return IsMember(record, slot); });
-}
-
-// Decides what changes for the round that is about to open at `clock` because of its number of data
-// ranks.
-void ScaleBatch(const Rendezvous::Round& round, const v1::RendezvousRecord& met, uint64_t clock,
-                JobChange& change) {
-  const v1::JobSpec& spec = change.record.spec();
-  if (!spec.scale_batch()) return;
-  // A round that never made a step, and whose replica is lost, may have decided for a later clock.
-  auto& decided = *change.record.mutable_adjustments();
-  while (!decided.empty() && decided.rbegin()->clock() > clock) decided.RemoveLast();
-  const Mesh mesh = MeshOf(spec, static_cast<uint32_t>(round.peers.size()));
-  const std::optional<v1::Adjustment> next = DecideScaledBatch(
-      change.record, clock, static_cast<uint32_t>(mesh.size(kDataAxes)), met.training_examples());
-  if (!next.has_value()) return;
-  change.events.emplace_back(
-      DescribeAdjustment(Adjustments(change.record.adjustments()).At(clock), *next),
-      v1::JobEvent::ADJUSTMENT);
-  *change.record.add_adjustments() = *next;
 }
 
 // Clears the failures of slots that were not in the last round, whose failures then did no harm.
@@ -314,7 +294,7 @@ absl::Status JobLifecycle::OpenRound(Job& job, const v1::RendezvousRecord& met,
           ? absl::StrCat(who, " again in round ", record.number(), ", ", from, ended)
           : absl::StrCat(who, " in generation ", job.record.generation(), ": ",
                          DescribeMeeting(met, job.record.spec())));
-  ScaleBatch(round, met, clock, change);
+  ScaleBatch(static_cast<uint32_t>(round.peers.size()), met, clock, change);
   SetMet(met, jobs_.NowUnixMs(), change.record);
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   for (const v1::CollectivePeer& peer : round.peers) {
