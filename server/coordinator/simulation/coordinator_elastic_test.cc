@@ -46,11 +46,16 @@ class ElasticTest : public AllReduceTest {
     cluster_.BeatAll();
   }
 
-  uint32_t Ranks(const std::string& job) {
+  uint64_t LastRound(const std::string& job) {
     uint64_t round = 0;
     for (const v1::TaskOrder& order : cluster_.Orders(job)) {
       round = std::max(round, cluster_.rank(order).round);
     }
+    return round;
+  }
+
+  uint32_t Ranks(const std::string& job) {
+    const uint64_t round = LastRound(job);
     const std::vector<v1::TaskOrder> orders = cluster_.Orders(job);
     return std::count_if(orders.begin(), orders.end(), [&](const v1::TaskOrder& order) {
       return cluster_.rank(order).round == round;
@@ -244,11 +249,10 @@ TEST_F(ElasticTest, AHundredRandomJoinsAndLeaves) {
     // A few steps, in each of which every task of the round takes part.
     for (int i = 0; i < 4; ++i) {
       cluster_.Pass(absl::Milliseconds(100));
-      uint64_t round = 0;
       for (const v1::TaskOrder& order : cluster_.Orders(job)) {
         if (cluster_.rank(order).round == 0) cluster_.Rendezvous(order, 1000);
-        round = std::max(round, cluster_.rank(order).round);
       }
+      const uint64_t round = LastRound(job);
       if (cluster_.State(job) != v1::RUNNING) {
         for (const v1::TaskOrder& order : cluster_.Orders(job)) cluster_.Rendezvous(order, 1000);
         cluster_.Pass(kElasticWait + kLongestPause);
@@ -275,6 +279,8 @@ TEST_F(ElasticTest, AHundredRandomJoinsAndLeaves) {
       if (meet_after < round) continue;
       for (const v1::TaskOrder& order : cluster_.Orders(job)) cluster_.Rendezvous(order, 1000);
       cluster_.Pass(absl::Milliseconds(100));
+      // Tasks that wait for a round make no steps.
+      if (LastRound(job) == round) cluster_.Pass(kElasticWait + kLongestPause);
     }
     // Daemons that had notice end once they have no tasks.
     std::vector<std::string> gone;
