@@ -27,6 +27,8 @@ struct AdmittedCall {
   SparseChunk chunk;
   // Order of a cut, copied once, since a client may write to the payload of its own call.
   CutOrder cut;
+  // Slots whose open clocks a close has closed in the ledger, in order, the caller's first.
+  std::vector<uint32_t> closes;
   // Number of the operation's record in the log; 0 when it has none.
   uint64_t lsn = 0;
 

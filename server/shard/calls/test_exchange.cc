@@ -111,6 +111,12 @@ v1::ExchangeRequest TestCut(uint32_t slot, uint64_t clock) {
   return request;
 }
 
+v1::ExchangeRequest TestEnter(uint32_t slot, uint64_t clock) {
+  v1::ExchangeRequest request = TestRequest(slot, clock);
+  request.mutable_enter();
+  return request;
+}
+
 v1::ExchangeRequest TestClip(uint32_t slot, uint64_t clock, std::optional<double> scale) {
   v1::ExchangeRequest request = TestRequest(slot, clock);
   request.mutable_clip();

@@ -35,6 +35,8 @@ v1::ExchangeRequest TestDensePull(uint32_t slot, uint64_t clock, uint32_t first_
                                   uint32_t blocks);
 v1::ExchangeRequest TestSparsePull(uint32_t slot, uint64_t clock, uint64_t rows);
 v1::ExchangeRequest TestCut(uint32_t slot, uint64_t clock);
+// Returns a slot's entry in a clock of a job with backup workers.
+v1::ExchangeRequest TestEnter(uint32_t slot, uint64_t clock);
 // Returns a clip exchange with or without a scale.
 v1::ExchangeRequest TestClip(uint32_t slot, uint64_t clock, std::optional<double> scale);
 

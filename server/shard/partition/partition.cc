@@ -82,6 +82,7 @@ ServeContext Partition::Context() {
   return {.tables = *tables_,
           .pool = *options_.pool,
           .clocks = applier_.clocks(),
+          .entries = applier_.entries(),
           .loss_scale = applier_.loss_scale(),
           .ledger = checks_.ledger(),
           .answers = answers_,
@@ -157,7 +158,12 @@ void Partition::Run(AdmittedCall& call) {
     }
     if (health_.crashed()) return;
   }
-  answers_.AnswerOk(call);
+  // An entry is answered once its clock is decided.
+  if (request.has_enter()) {
+    waiting_.Await(call);
+  } else {
+    answers_.AnswerOk(call);
+  }
   waiting_.Release();
 }
 

@@ -209,6 +209,8 @@ uint64_t JobTables::cache_bytes() const {
   return bytes == 0 ? 0 : std::max<uint64_t>(1, bytes / partitions());
 }
 
+uint32_t JobTables::backup_workers() const { return request_->update().backup_workers(); }
+
 bool JobTables::own_steps() const { return request_->schema().own_steps(); }
 
 OptimizerStep JobTables::StepAt(uint64_t clock, double scale, double rate_factor) const {

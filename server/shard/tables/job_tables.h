@@ -97,6 +97,10 @@ class JobTables {
   // Returns whether the update of a clock waits for the scale of global-norm clipping.
   bool clips_by_norm() const { return clips_by_norm_; }
 
+  // Returns how many slots each clock may leave out (UpdateSpec.backup_workers), fewer than
+  // slots().
+  uint32_t backup_workers() const;
+
   // Returns the optimizer step of a clock for gradients to be multiplied by `scale`, at the
   // scheduled rate times `rate_factor`; its count of steps is the clock's. Under SSP and ASP the
   // rate is divided by the number of slots, so that one push of each slot moves as far as one

@@ -40,6 +40,8 @@ absl::string_view Name(Operation operation) {
       return "cut";
     case Operation::kClip:
       return "clip exchange";
+    case Operation::kEnter:
+      return "entry";
     case Operation::OPERATION_NOT_SET:
       break;
   }
@@ -60,6 +62,7 @@ AdmissionChecks::AdmissionChecks(const PartitionTables& tables, BufferPool& pool
                .micro_batches = job_.pushes_of_block(),
                .pushers = job_.PushersOf(tables.partition)},
               start),
+      entries_(job_.slots(), job_.slots() - job_.backup_workers(), start),
       scaled_(start) {}
 
 bool AdmissionChecks::IsMutation(const v1::ExchangeRequest& request) {
@@ -67,6 +70,7 @@ bool AdmissionChecks::IsMutation(const v1::ExchangeRequest& request) {
     case Operation::kDensePush:
     case Operation::kSparsePush:
     case Operation::kClose:
+    case Operation::kEnter:
       return true;
     case Operation::kClip:
       return request.clip().has_scale();
@@ -125,6 +129,8 @@ absl::Status AdmissionChecks::CheckOperation(AdmittedCall& call) {
       return CheckReachable(request, request.clock());
     case Operation::kClip:
       return CheckClip(call);
+    case Operation::kEnter:
+      return CheckEnter(call);
     case Operation::OPERATION_NOT_SET:
       break;
   }
@@ -305,8 +311,40 @@ absl::Status AdmissionChecks::CheckClose(AdmittedCall& call) {
   if (request.close().has_loss_scale()) {
     MUSTER_RETURN_IF_ERROR(CheckLossScale(request.close().loss_scale()));
   }
+  MUSTER_RETURN_IF_ERROR(CheckLeftOut(request));
   return ledger_.CheckClose(request.slot(), request.close().sparse_chunks(),
                             request.close().no_dense());
+}
+
+absl::Status AdmissionChecks::CheckLeftOut(const v1::ExchangeRequest& request) const {
+  const auto& left_out = request.close().left_out();
+  if (job_.backup_workers() == 0) {
+    if (left_out.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError("left_out is set, but the job has no backup_workers");
+  }
+  if (static_cast<uint32_t>(left_out.size()) > job_.backup_workers()) {
+    return absl::InvalidArgumentError(absl::StrCat("left_out names ", left_out.size(),
+                                                   " slots, and the job has ",
+                                                   job_.backup_workers(), " backup_workers"));
+  }
+  if (tables_.partition == 0 && request.clock() >= entries_.decided()) {
+    return absl::FailedPreconditionError(
+        "it is not decided which slots the clock waits for; enter it first");
+  }
+  return ledger_.CheckLeftOut(request.slot(), left_out);
+}
+
+absl::Status AdmissionChecks::CheckEnter(AdmittedCall& call) {
+  const v1::ExchangeRequest& request = *call.call.request;
+  if (job_.backup_workers() == 0 || tables_.partition != 0) {
+    return absl::InvalidArgumentError(
+        "slots enter clocks on partition 0, of jobs with update.backup_workers");
+  }
+  MUSTER_RETURN_IF_ERROR(ledger_.IsClosed(request.slot(), request.clock()).status());
+  // A clock that is decided takes no entries; the answer tells the slot so.
+  call.already_applied =
+      request.clock() < entries_.decided() || entries_.HasEntered(request.slot(), request.clock());
+  return absl::OkStatus();
 }
 
 absl::Status AdmissionChecks::CheckClip(AdmittedCall& call) {
@@ -337,7 +375,7 @@ absl::Status AdmissionChecks::CheckClip(AdmittedCall& call) {
   return absl::OkStatus();
 }
 
-void AdmissionChecks::Enter(const AdmittedCall& call) {
+void AdmissionChecks::Enter(AdmittedCall& call) {
   const v1::ExchangeRequest& request = *call.call.request;
   switch (request.operation_case()) {
     case Operation::kDensePush:
@@ -350,10 +388,13 @@ void AdmissionChecks::Enter(const AdmittedCall& call) {
       break;
     case Operation::kClose:
       if (request.close().loss_scale().overflowed()) ledger_.Withdraw(request.slot());
-      ledger_.Close(request.slot());
+      call.closes = ledger_.Close(request.slot(), request.close().left_out());
       break;
     case Operation::kClip:
       ++scaled_;
+      break;
+    case Operation::kEnter:
+      entries_.Enter(request.slot());
       break;
     default:
       break;
@@ -362,7 +403,9 @@ void AdmissionChecks::Enter(const AdmittedCall& call) {
 
 absl::Status AdmissionChecks::Restore(const v1::PartitionState& state) {
   scaled_ = state.completed_clocks();
-  return ledger_.Restore(state);
+  MUSTER_RETURN_IF_ERROR(ledger_.Restore(state));
+  entries_.Restore(state);
+  return absl::OkStatus();
 }
 
 }  // namespace muster

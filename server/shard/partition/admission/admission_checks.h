@@ -8,6 +8,7 @@
 #include "common/base/buffer_pool.h"
 #include "server/shard/calls/admitted_call.h"
 #include "server/shard/partition/admission/ledger.h"
+#include "server/shard/partition/apply/clock_entries.h"
 #include "server/shard/resources/memory_budget.h"
 #include "server/shard/tables/job_tables.h"
 #include "server/shard/tables/partition_tables.h"
@@ -45,10 +46,11 @@ class AdmissionChecks {
   }
 
   // Enters a mutation in the ledger. REQUIRES: Check has just let it in.
-  void Enter(const AdmittedCall& call);
+  void Enter(AdmittedCall& call);
 
   const Ledger& ledger() const { return ledger_; }
 
+  // Entries are MutationApplier's to save: nothing is on its way to it when a state is saved.
   void Save(v1::PartitionState& state) const { ledger_.Save(state); }
   absl::Status Restore(const v1::PartitionState& state);
 
@@ -62,8 +64,10 @@ class AdmissionChecks {
   absl::Status CheckClose(AdmittedCall& call);
   absl::Status CheckSparsePull(AdmittedCall& call);
   absl::Status CheckClip(AdmittedCall& call);
+  absl::Status CheckEnter(AdmittedCall& call);
 
   absl::Status CheckCut(AdmittedCall& call) const;
+  absl::Status CheckLeftOut(const v1::ExchangeRequest& request) const;
   absl::Status CheckLossScale(const v1::ClosingLossScale& word) const;
   absl::Status CheckBlocks(uint32_t first, uint32_t count) const;
   absl::Status CheckSparseTable(uint32_t table) const;
@@ -79,6 +83,7 @@ class AdmissionChecks {
   BufferPool& pool_;
   MemoryShare& memory_;
   Ledger ledger_;
+  ClockEntries entries_;
   // Clocks whose scale of global-norm clipping is in.
   uint64_t scaled_;
 };

@@ -126,21 +126,57 @@ absl::Status Ledger::CheckClose(uint32_t slot, absl::Span<const uint32_t> chunks
   return absl::OkStatus();
 }
 
-void Ledger::Close(uint32_t slot) {
+absl::Status Ledger::CheckLeftOut(uint32_t slot, absl::Span<const uint32_t> left_out) const {
+  for (const uint32_t other : left_out) {
+    if (other >= slots_.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("left_out names slot ", other, "; the job has ", slots_.size(), " slots"));
+    }
+    if (slots_[other].closed != slots_[slot].closed || !slots_[other].HasContributed()) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("left_out names slot ", other,
+                     ", which has pushed gradients of the clock; "
+                     "enter the clock, and close it with what the answer says"));
+  }
+  return absl::OkStatus();
+}
+
+void Ledger::CloseOpen(uint32_t slot, std::vector<uint32_t>& closed) {
   Slot& entry = slots_[slot];
-  ++entry.closed;
-  entry.pushes_in = 0;
-  entry.micro_batches_in.assign(shape_.dense_blocks, 0);
-  for (auto& chunks : entry.chunks) chunks.clear();
-  entry.closed_withdrawn = std::exchange(entry.withdrawn, false);
+  do {
+    ++entry.closed;
+    entry.pushes_in = 0;
+    entry.micro_batches_in.assign(shape_.dense_blocks, 0);
+    for (auto& chunks : entry.chunks) chunks.clear();
+    entry.closed_withdrawn = std::exchange(entry.withdrawn, false);
+    closed.push_back(slot);
+  } while (entry.left_out_of.erase(entry.closed) > 0);
+}
+
+std::vector<uint32_t> Ledger::Close(uint32_t slot, absl::Span<const uint32_t> left_out) {
+  const uint64_t clock = slots_[slot].closed;
+  std::vector<uint32_t> closed;
+  CloseOpen(slot, closed);
+  for (const uint32_t other : left_out) {
+    Slot& entry = slots_[other];
+    if (entry.closed == clock) {
+      CloseOpen(other, closed);
+    } else if (entry.closed < clock) {
+      entry.left_out_of.insert(clock);
+    }
+  }
   Recount();
+  return closed;
+}
+
+bool Ledger::Slot::HasContributed() const {
+  return pushes_in > 0 || std::any_of(chunks.begin(), chunks.end(),
+                                      [](const auto& numbers) { return !numbers.empty(); });
 }
 
 bool Ledger::HasContributionsFrom(uint64_t clock) const {
   return std::any_of(slots_.begin(), slots_.end(), [clock](const Slot& slot) {
-    if (slot.closed != clock) return slot.closed > clock;
-    return slot.pushes_in > 0 || std::any_of(slot.chunks.begin(), slot.chunks.end(),
-                                             [](const auto& chunks) { return !chunks.empty(); });
+    return slot.closed == clock ? slot.HasContributed() : slot.closed > clock;
   });
 }
 
@@ -153,6 +189,7 @@ void Ledger::Save(v1::PartitionState& state) const {
     stored.set_closed_clocks(slot.closed);
     stored.set_withdrawn(slot.withdrawn);
     stored.set_closed_withdrawn(slot.closed_withdrawn);
+    stored.mutable_left_out_of()->Assign(slot.left_out_of.begin(), slot.left_out_of.end());
     for (uint32_t block = 0; block < shape_.dense_blocks; ++block) {
       for (uint32_t in = 0; in < slot.micro_batches_in[block]; ++in) stored.add_dense_blocks(block);
     }
@@ -179,6 +216,7 @@ absl::Status Ledger::Restore(const v1::PartitionState& state) {
     slot.closed = stored.closed_clocks();
     slot.withdrawn = stored.withdrawn();
     slot.closed_withdrawn = stored.closed_withdrawn();
+    slot.left_out_of.insert(stored.left_out_of().begin(), stored.left_out_of().end());
     for (uint32_t block : stored.dense_blocks()) {
       if (block >= shape_.dense_blocks) {
         return absl::DataLossError(

@@ -94,7 +94,13 @@ class Ledger {
   // micro-batches of all blocks that it pushes, are in; or blocks are in although `no_dense`.
   // INVALID_ARGUMENT: wrong number of tables, or more chunks are in than the slot says it sent.
   absl::Status CheckClose(uint32_t slot, absl::Span<const uint32_t> chunks, bool no_dense) const;
-  void Close(uint32_t slot);
+  // Checks that the slot's open clock need not wait for these slots. INVALID_ARGUMENT: there is no
+  // such slot. FAILED_PRECONDITION: one of them has contributed to that clock.
+  absl::Status CheckLeftOut(uint32_t slot, absl::Span<const uint32_t> left_out) const;
+  // Closes the slot's open clock, which does not wait for the slots in `left_out`: theirs is closed
+  // as well, or will be once they have closed those before. Returns the slots whose open clocks
+  // were closed, in order, the caller's first; a slot occurs once for each of its clocks.
+  std::vector<uint32_t> Close(uint32_t slot, absl::Span<const uint32_t> left_out = {});
 
   // Returns whether any slot has contributed to a clock from `clock` on.
   bool HasContributionsFrom(uint64_t clock) const;
@@ -117,9 +123,16 @@ class Ledger {
     // True if gradients of the open clock, and of the last closed one, are withdrawn.
     bool withdrawn = false;
     bool closed_withdrawn = false;
+    // Clocks from `closed` on that do not wait for the slot. Before the first of them is one that
+    // waits for it.
+    std::set<uint64_t> left_out_of;
+
+    bool HasContributed() const;
   };
 
   void Recount();
+  // Closes the slot's open clock, and those after it that do not wait for the slot.
+  void CloseOpen(uint32_t slot, std::vector<uint32_t>& closed);
 
   // Returns the number of pushes of blocks in a clock of the slot.
   uint64_t PushesOf(uint32_t slot) const {

@@ -30,6 +30,7 @@ void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 namespace muster {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Returns what pushes blocks that these positions along kPartAxes own.
@@ -251,6 +252,41 @@ TEST(LedgerTest, ComesBackAsItWasSaved) {
   EXPECT_TRUE(absl::IsDataLoss(
       Ledger({.mesh = Mesh({.replica = 2}), .dense_blocks = 3, .sparse_tables = 2}, 0)
           .Restore(state)));
+}
+
+TEST(LedgerTest, AClosesWordClosesForSlotsThatAreLeftOut) {
+  const Ledger::Shape shape = {.mesh = Mesh({.replica = 3}), .dense_blocks = 1};
+  Ledger ledger(shape, 0);
+  ledger.AddBlock(0, 0);
+  EXPECT_THAT(ledger.Close(0, {2}), ElementsAre(0, 2));
+  EXPECT_EQ(ledger.closed(2), 1u);
+  // Slot 1 has yet to close clock 0, so clock 1 is not closed for it.
+  EXPECT_THAT(ledger.Close(2, {1}), ElementsAre(2));
+  EXPECT_EQ(ledger.closed(1), 0u);
+  v1::PartitionState state;
+  ledger.Save(state);
+  for (const bool restored : {false, true}) {
+    Ledger other(shape, 0);
+    if (restored) ASSERT_TRUE(other.Restore(state).ok());
+    Ledger& now = restored ? other : ledger;
+    now.AddBlock(1, 0);
+    EXPECT_THAT(now.Close(1), ElementsAre(1, 1)) << restored;
+    EXPECT_EQ(now.closed(1), 2u);
+    // What is said again changes nothing.
+    EXPECT_THAT(now.Close(0, {1}), ElementsAre(0));
+    EXPECT_EQ(now.slowest(), 2u);
+  }
+}
+
+TEST(LedgerTest, ASlotThatHasContributedIsNotLeftOut) {
+  Ledger ledger({.mesh = Mesh({.replica = 2}), .dense_blocks = 1}, 0);
+  EXPECT_TRUE(ledger.CheckLeftOut(0, {1}).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(ledger.CheckLeftOut(0, {2})));
+  ledger.AddBlock(1, 0);
+  EXPECT_THAT(ledger.CheckLeftOut(0, {1}).message(), HasSubstr("slot 1, which has pushed"));
+  // Of an earlier clock it may have.
+  ledger.Close(0);
+  EXPECT_TRUE(ledger.CheckLeftOut(0, {1}).ok());
 }
 
 TEST(LedgerTest, SavesHowManyMicroBatchesAreIn) {

@@ -22,6 +22,8 @@ void ReadServer::Serve(AdmittedCall& call) {
       return ServeDensePull(call);
     case Operation::kSparsePull:
       return ServeSparsePull(call);
+    case Operation::kEnter:
+      return ServeEntry(call);
     default:
       return ServeClipNorms(call);
   }
@@ -109,6 +111,20 @@ void ReadServer::ServeSparsePull(AdmittedCall& call) {
     context_.answers.AnswerOk(call, *std::move(payload));
   }
   applier_.rows().Note(applier_.rows().Trim());
+}
+
+void ReadServer::ServeEntry(AdmittedCall& call) {
+  const v1::ExchangeRequest& request = *call.call.request;
+  const ClockEntries& entries = context_.entries;
+  const absl::Span<const uint32_t> left_out = entries.LeftOut(request.clock());
+  v1::ExchangeReply reply;
+  reply.set_already_applied(call.already_applied);
+  reply.mutable_left_out()->Assign(left_out.begin(), left_out.end());
+  // Of an earlier clock only this is known.
+  if (left_out.empty() && !entries.HasEntered(request.slot(), request.clock())) {
+    reply.add_left_out(request.slot());
+  }
+  context_.answers.Answer(call, std::move(reply), Payload());
 }
 
 void ReadServer::ServeClipNorms(AdmittedCall& call) {

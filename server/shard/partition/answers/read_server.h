@@ -19,7 +19,8 @@ namespace v1 {
 class ExchangeRequest;
 }  // namespace v1
 
-// Answers pulls and requests for norms whose clock is reached. Owns nothing. Not thread-safe.
+// Answers pulls, entries and requests for norms whose clock is reached. Owns nothing. Not
+// thread-safe.
 class ReadServer {
  public:
   // `served` may be null: nobody counts what is pulled. All must outlive it.
@@ -33,6 +34,7 @@ class ReadServer {
  private:
   void ServeDensePull(AdmittedCall& call);
   void ServeSparsePull(AdmittedCall& call);
+  void ServeEntry(AdmittedCall& call);
   void ServeClipNorms(AdmittedCall& call);
   // Returns which version of the tables a pull reads.
   absl::StatusOr<DenseTable::Version> VersionFor(const v1::ExchangeRequest& request) const;

@@ -4,6 +4,7 @@
 #include "common/base/buffer_pool.h"
 #include "server/shard/partition/admission/ledger.h"
 #include "server/shard/partition/answers/call_answers.h"
+#include "server/shard/partition/apply/clock_entries.h"
 #include "server/shard/partition/apply/clocks.h"
 #include "server/shard/partition/apply/group_loss_scale.h"
 #include "server/shard/partition/journal/partition_health.h"
@@ -19,6 +20,7 @@ struct ServeContext {
   PartitionTables& tables;
   BufferPool& pool;
   const Clocks& clocks;
+  const ClockEntries& entries;
   const GroupLossScale& loss_scale;
   const Ledger& ledger;
   const CallAnswers& answers;

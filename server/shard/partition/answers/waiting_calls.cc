@@ -26,6 +26,8 @@ void WaitingCalls::Await(AdmittedCall& call) {
                   for_completion_);
     case Operation::kCut:
       return Park(request.clock(), call, clocks.completed(), for_completion_);
+    case Operation::kEnter:
+      return Park(request.clock() + 1, call, context_.entries.decided(), for_entries_);
     default:
       return Park(request.clock() + 1, call, clocks.slowest(), for_closes_);
   }
@@ -59,10 +61,11 @@ void WaitingCalls::RefuseUnreachable() {
 void WaitingCalls::Park(uint64_t clocks, AdmittedCall& call, uint64_t reached,
                         ParkedCalls& parked) {
   if (clocks <= reached) return Serve(std::move(call));
-  if (absl::Status status = CheckReachable(clocks); !status.ok()) {
-    return context_.answers.Refuse(call, status);
-  }
-  const size_t bytes = for_completion_.bytes() + for_closes_.bytes();
+  // A clock is decided without slots that have ended.
+  const absl::Status reachable =
+      &parked == &for_entries_ ? absl::OkStatus() : CheckReachable(clocks);
+  if (!reachable.ok()) return context_.answers.Refuse(call, reachable);
+  const size_t bytes = for_completion_.bytes() + for_closes_.bytes() + for_entries_.bytes();
   if (bytes + call.bytes() > most_bytes_) {
     return context_.answers.Refuse(
         call,
@@ -79,6 +82,9 @@ void WaitingCalls::Release() {
     Serve(*std::move(call));
   }
   while (auto call = for_closes_.TakeReady(context_.clocks.slowest())) {
+    Serve(*std::move(call));
+  }
+  while (auto call = for_entries_.TakeReady(context_.entries.decided())) {
     Serve(*std::move(call));
   }
 }
@@ -109,10 +115,11 @@ void WaitingCalls::ServeKnown(AdmittedCall& call) {
 void WaitingCalls::DropCancelled() {
   for_completion_.DropCancelled();
   for_closes_.DropCancelled();
+  for_entries_.DropCancelled();
 }
 
 void WaitingCalls::RefuseAll() {
-  for (ParkedCalls* parked : {&for_completion_, &for_closes_}) {
+  for (ParkedCalls* parked : {&for_completion_, &for_closes_, &for_entries_}) {
     while (auto call = parked->TakeAny()) {
       context_.answers.Refuse(*call, context_.health.status());
     }

@@ -13,8 +13,8 @@
 
 namespace muster {
 
-// Lets pulls, cuts and requests for norms wait until their clock is reached, and then hands them to
-// those who answer. Not thread-safe.
+// Lets pulls, cuts, entries and requests for norms wait until their clock is reached, and then
+// hands them to those who answer. Not thread-safe.
 class WaitingCalls {
  public:
   // All must outlive it. Calls that wait may take `most_bytes` of memory. `ended` may be null.
@@ -48,9 +48,11 @@ class WaitingCalls {
   const EndedSlots* const ended_;
   ReadServer& reads_;
   PartitionCuts& cuts_;
-  // Pulls and cuts, by completed clocks; norms, by clocks closed by all.
+  // Pulls and cuts, by completed clocks; norms, by clocks closed by all; entries, by decided
+  // clocks.
   ParkedCalls for_completion_;
   ParkedCalls for_closes_;
+  ParkedCalls for_entries_;
 };
 
 }  // namespace muster

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "common/base/status_macros.h"
 #include "proto/parameter_service.pb.h"
 #include "proto/partition_state.pb.h"
@@ -20,6 +21,7 @@ MutationApplier::MutationApplier(PartitionTables& tables, BufferPool& pool, Part
       health_(health),
       updater_(tables, pool),
       clocks_(job_.slots(), start),
+      entries_(job_.slots(), job_.slots() - job_.backup_workers(), start),
       rows_(tables, updater_, clocks_, health) {}
 
 absl::Status MutationApplier::Apply(const AdmittedCall& call) {
@@ -47,20 +49,29 @@ absl::Status MutationApplier::ApplyToTables(const AdmittedCall& call) {
     case Operation::kSparsePush:
       return updater_.Push(call, clocks_.completed());
     case Operation::kClose:
-      CloseSlot(request);
+      CloseSlots(call);
       return CompleteClocks(call.lsn);
+    case Operation::kEnter:
+      entries_.Enter(request.slot());
+      return absl::OkStatus();
     default:
       return EndClock(request.clip().scale(), call.lsn);
   }
 }
 
-void MutationApplier::CloseSlot(const v1::ExchangeRequest& request) {
+void MutationApplier::CloseSlots(const AdmittedCall& call) {
+  const v1::ExchangeRequest& request = *call.call.request;
   if (!job_.policy().synchronous()) return clocks_.Close(request.slot(), std::nullopt);
   if (request.close().has_loss_scale()) {
     loss_scale_.Close(request.clock() - clocks_.completed(), request.close().loss_scale());
   }
-  rate_factors_.Close(request.clock() - clocks_.completed(), RateFactorOf(request));
-  clocks_.Close(request.slot(), request.close().examples());
+  // A slot that is left out closes clocks that had other factors than the one that it knows.
+  if (!absl::c_linear_search(request.close().left_out(), request.slot())) {
+    rate_factors_.Close(request.clock() - clocks_.completed(), RateFactorOf(request));
+  }
+  // Slots that the clock does not wait for have no examples of it.
+  uint64_t examples = request.close().examples();
+  for (const uint32_t slot : call.closes) clocks_.Close(slot, std::exchange(examples, 0));
 }
 
 absl::Status MutationApplier::CompleteClocks(uint64_t lsn) {
@@ -116,6 +127,7 @@ void MutationApplier::Save(v1::PartitionState& state) const {
     state.mutable_slots(slot)->mutable_pending_examples()->Assign(pending.begin(), pending.end());
   }
   state.set_clip_norms(last_norms_);
+  entries_.Save(state);
   loss_scale_.Save(state);
   rate_factors_.Save(state);
 }
@@ -129,6 +141,7 @@ void MutationApplier::Restore(const v1::PartitionState& state) {
   }
   clocks_ = Clocks(std::move(slots), state.completed_clocks());
   last_norms_ = state.clip_norms();
+  entries_.Restore(state);
   loss_scale_.Restore(state);
   rate_factors_.Restore(state);
 }

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "common/base/buffer_pool.h"
 #include "server/shard/calls/admitted_call.h"
+#include "server/shard/partition/apply/clock_entries.h"
 #include "server/shard/partition/apply/clocks.h"
 #include "server/shard/partition/apply/closed_rate_factors.h"
 #include "server/shard/partition/apply/group_loss_scale.h"
@@ -53,10 +54,12 @@ class MutationApplier {
 
   const Clocks& clocks() const { return clocks_; }
   const GroupLossScale& loss_scale() const { return loss_scale_; }
+  const ClockEntries& entries() const { return entries_; }
   TableUpdater& updater() { return updater_; }
   RowEviction& rows() { return rows_; }
 
-  // Adds clocks, norms, the loss scale and rate factors to a state. REQUIRES: it has its slots.
+  // Adds clocks, entries, norms, the loss scale and rate factors to a state. REQUIRES: it has its
+  // slots.
   void Save(v1::PartitionState& state) const;
   // Takes all of that from a state.
   void Restore(const v1::PartitionState& state);
@@ -64,7 +67,7 @@ class MutationApplier {
  private:
   // An error is of the disk that rows are on.
   absl::Status ApplyToTables(const AdmittedCall& call);
-  void CloseSlot(const v1::ExchangeRequest& request);
+  void CloseSlots(const AdmittedCall& call);
   // Ends the clocks that all slots have closed, unless they wait for their scale.
   absl::Status CompleteClocks(uint64_t lsn);
   // Ends clock completed() under BSP.
@@ -75,6 +78,7 @@ class MutationApplier {
   PartitionHealth& health_;
   TableUpdater updater_;
   Clocks clocks_;
+  ClockEntries entries_;
   GroupLossScale loss_scale_;
   ClosedRateFactors rate_factors_;
   RowEviction rows_;
