@@ -182,6 +182,8 @@ std::string NameOf(const v1::ExchangeRequest& request, const Payload& payload) {
       return "pull of rows";
     case v1::ExchangeRequest::kClip:
       return "clip";
+    case v1::ExchangeRequest::kEnter:
+      return "entry";
     case v1::ExchangeRequest::kCut: {
       const absl::StatusOr<CutOrder> order = ReadCutOrder(payload);
       if (order.ok() && order->step == CutOrder::Step::kTake) return "take of the cut";

@@ -98,6 +98,10 @@ class TrainingState {
   virtual const LossScaler* loss_scaler() const = 0;
 
   virtual StrategyCounters counters() const = 0;
+
+  // If the last step's gradients were dropped, since its clock did not wait for this slot
+  // (UpdateSpec.backup_workers): the clock that the slot goes on at. Absent: the step counts.
+  virtual absl::optional<uint64_t> LeftOutUntil() const { return absl::nullopt; }
 };
 
 }  // namespace muster

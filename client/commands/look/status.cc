@@ -145,6 +145,10 @@ void PrintText(const v1::JobStatus& job, const RowCounts& rows) {
     PrintField("staleness", absl::StrCat("mean ", FormatNumber(progress.mean_staleness()),
                                          ", most ", progress.max_staleness(), " clocks"));
   }
+  if (job.spec().update().backup_workers() > 0) {
+    PrintField("dropped", absl::StrCat(FormatCount(job.dropped_examples()),
+                                       " examples of workers that steps did not wait for"));
+  }
   const std::string left = progress.seconds_left() > 0
                                ? absl::StrCat(", ", FormatSeconds(progress.seconds_left()), " left")
                                : "";

@@ -15,6 +15,7 @@
 #include "common/job/sequence_sources.h"
 #include "common/job/validation/adapter_validator.h"
 #include "common/job/validation/balance_validator.h"
+#include "common/job/validation/backup_workers_validator.h"
 #include "common/job/validation/batch_validator.h"
 #include "common/job/validation/context_validator.h"
 #include "common/job/validation/device_validator.h"
@@ -499,6 +500,7 @@ absl::Status ValidateJob(const v1::JobSpec& given) {
   MUSTER_RETURN_IF_ERROR(ValidateZero(spec));
   MUSTER_RETURN_IF_ERROR(ValidateBatches(spec));
   MUSTER_RETURN_IF_ERROR(ValidateBalance(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateBackupWorkers(spec));
   MUSTER_RETURN_IF_ERROR(ValidateThreads(spec));
   MUSTER_RETURN_IF_ERROR(ValidateVerification(spec));
   MUSTER_RETURN_IF_ERROR(ValidateReplaceSlow(spec));

@@ -50,7 +50,8 @@ Job::Job(v1::JobRecord stored, uint64_t max_log_bytes)
       tasks(slots()),
       progress(slots(),
                // A program's processes may leave it to one of them to report.
-               TrainsByAllReduce(record.spec()) || RunsProgram(record.spec())
+               TrainsByAllReduce(record.spec()) || RunsProgram(record.spec()) ||
+                       record.spec().update().backup_workers() > 0
                    ? ProgressTracker::StepIsDone::kTogether
                    : ProgressTracker::StepIsDone::kByEverySlot,
                RunsProgram(record.spec()) ? ProgressTracker::LossWeight::kTold

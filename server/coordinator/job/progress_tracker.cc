@@ -88,6 +88,7 @@ bool ProgressTracker::Add(const v1::ReportProgressRequest& report, absl::Duratio
                               report.loss_weight() > 0 ? report.loss_weight() : report.examples());
   }
   record_.set_examples(record_.examples() + report.examples());
+  record_.set_dropped_examples(record_.dropped_examples() + report.dropped_examples());
   record_.set_steps(record_.steps() + report.steps());
   record_.set_bytes_pushed(record_.bytes_pushed() + report.bytes_pushed());
   record_.set_bytes_pulled(record_.bytes_pulled() + report.bytes_pulled());
@@ -101,6 +102,7 @@ bool ProgressTracker::Add(const v1::ReportProgressRequest& report, absl::Duratio
   slot_steps_[slot] += report.steps();
   totals_.steps = std::max(totals_.steps, slot_steps_[slot]);
   totals_.examples += report.examples();
+  totals_.dropped_examples += report.dropped_examples();
   totals_.tokens += report.tokens();
   totals_.training_seconds += report.training_seconds();
   totals_.compute_seconds += report.compute_seconds();

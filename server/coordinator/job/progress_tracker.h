@@ -23,7 +23,7 @@ class ProgressTracker {
     // Every slot has closed the step.
     kByEverySlot,
     // One slot has closed the step: by all-reduce no slot closes a step without the sums of all
-    // that train, and slots left out of a smaller round stay behind.
+    // that train, and slots left out of a smaller round stay behind; so do backup workers.
     kTogether,
   };
 
@@ -63,6 +63,7 @@ class ProgressTracker {
     // Steps of the slot that made the most.
     uint64_t steps = 0;
     uint64_t examples = 0;
+    uint64_t dropped_examples = 0;
     uint64_t tokens = 0;
     // See ReportProgressRequest.
     double training_seconds = 0;

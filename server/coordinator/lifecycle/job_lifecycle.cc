@@ -542,7 +542,8 @@ absl::Status JobLifecycle::MaybeSucceed(Job& job) {
     return Fail(job, absl::StrCat("its tasks ended without a checkpoint at clock ",
                                   FinalClock(record), "; the last one is at clock ", kept));
   }
-  return Finish(job, v1::SUCCEEDED, "", "succeeded");
+  return Finish(job, v1::SUCCEEDED, "",
+                absl::StrCat("succeeded", DroppedExamples(record.spec(), job.progress.record())));
 }
 
 absl::Status JobLifecycle::Fail(Job& job, const std::string& message) {

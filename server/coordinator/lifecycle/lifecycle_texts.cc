@@ -55,6 +55,18 @@ std::string StartOf(const v1::JobRecord& record) {
                       record.start_clock(), from);
 }
 
+std::string DroppedExamples(const v1::JobSpec& spec, const v1::ProgressRecord& progress) {
+  if (spec.update().backup_workers() == 0) return "";
+  const uint64_t computed = progress.examples() + progress.dropped_examples();
+  const double share = computed == 0 ? 0
+                                     : static_cast<double>(progress.dropped_examples()) /
+                                           static_cast<double>(computed);
+  return absl::StrFormat(
+      "; %d of %d examples (%.1f %%) were dropped, since steps did not wait for the slowest "
+      "workers",
+      progress.dropped_examples(), computed, 100 * share);
+}
+
 std::string TellDelay(absl::Duration delay) {
   if (delay == absl::ZeroDuration()) return "";
   return absl::StrCat(", after a pause of ", absl::FormatDuration(delay),

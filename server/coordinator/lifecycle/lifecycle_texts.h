@@ -22,6 +22,8 @@ std::string WhoMet(const Rendezvous::Round& next, const v1::JobRecord& record);
 std::string EndedBefore(const v1::JobRecord& record);
 // Says where the present generation begins.
 std::string StartOf(const v1::JobRecord& record);
+// Says how many examples a job with backup workers has dropped; empty for other jobs.
+std::string DroppedExamples(const v1::JobSpec& spec, const v1::ProgressRecord& progress);
 // Says how long the job pauses before it goes on; empty if it does not.
 std::string TellDelay(absl::Duration delay);
 

@@ -68,6 +68,11 @@ void AddProgress(const Job& job, const MetricLabels& labels, MetricFamilies& fam
                       labels, totals.steps);
   families.AddCounter("muster_job_examples_total", "Examples trained on, those again included.",
                       labels, totals.examples);
+  if (job.record.spec().update().backup_workers() > 0) {
+    families.AddCounter("muster_job_dropped_examples_total",
+                        "Examples of workers that steps did not wait for.", labels,
+                        totals.dropped_examples);
+  }
   if (totals.tokens > 0) {
     families.AddCounter("muster_job_tokens_total", "Tokens of the examples trained on.", labels,
                         totals.tokens);

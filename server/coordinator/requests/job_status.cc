@@ -256,6 +256,7 @@ v1::JobStatus StatusOf(const Job& job, int64_t now_unix_ms, JobView view) {
     if (record.started_unix_ms() > 0) {
       *status.mutable_goodput() = GoodputOf(record, job.progress.record(), now_unix_ms);
     }
+    status.set_dropped_examples(record.progress().dropped_examples());
     AddLoads(job, status);
     AddReplays(job, status);
   }

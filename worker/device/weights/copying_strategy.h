@@ -54,6 +54,7 @@ class CopyingStrategy final : public Strategy {
   absl::StatusOr<CutEnd> EndCut(CutEnd mine) override { return inner_.EndCut(mine); }
   const LossScaler* loss_scaler() const override { return inner_.loss_scaler(); }
   StrategyCounters counters() const override { return inner_.counters(); }
+  absl::optional<uint64_t> LeftOutUntil() const override { return inner_.LeftOutUntil(); }
 
  private:
   struct Unit {

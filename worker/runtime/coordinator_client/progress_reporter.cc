@@ -32,6 +32,7 @@ StepReport Combine(const StepReport& earlier, const StepReport& later) {
   sum.loss_sum = earlier.loss_sum + later.loss_sum;
   sum.loss_weight = earlier.loss_weight + later.loss_weight;
   sum.examples = earlier.examples + later.examples;
+  sum.dropped_examples = earlier.dropped_examples + later.dropped_examples;
   sum.steps = earlier.steps + later.steps;
   sum.bytes_pushed = earlier.bytes_pushed + later.bytes_pushed;
   sum.bytes_pulled = earlier.bytes_pulled + later.bytes_pulled;
@@ -66,6 +67,7 @@ v1::ReportProgressRequest ToRequest(uint64_t clock, const StepReport& report) {
   request.set_loss_sum(report.loss_sum);
   request.set_loss_weight(report.loss_weight);
   request.set_examples(report.examples);
+  request.set_dropped_examples(report.dropped_examples);
   request.set_steps(report.steps);
   request.set_bytes_pushed(report.bytes_pushed);
   request.set_bytes_pulled(report.bytes_pulled);

@@ -30,6 +30,8 @@ struct StepReport {
   // Divisor of loss_sum for the mean: MicroBatch::loss_weight.
   uint64_t loss_weight = 0;
   uint64_t examples = 0;
+  // Examples of steps that did not wait for this task (UpdateSpec.backup_workers).
+  uint64_t dropped_examples = 0;
   uint64_t steps = 0;
   uint64_t bytes_pushed = 0;
   uint64_t bytes_pulled = 0;

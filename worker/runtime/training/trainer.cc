@@ -149,11 +149,15 @@ absl::Status Trainer::Train() {
   options_.log(
       absl::StrCat("slot ", options_.slot, " starts at step ", clock, " of ", job_.total_steps));
   if (clock < job_.total_steps) ReadFrom(clock);
+  uint64_t trains_at = clock;
   while (true) {
     MUSTER_ASSIGN_OR_RETURN(const Next next, Synchronize(clock));
     if (next == Next::kStop) break;
     MUSTER_RETURN_IF_ERROR(FromCoordinator(CheckRound()));
-    MUSTER_RETURN_IF_ERROR(TrainStep(clock));
+    if (clock >= trains_at) {
+      MUSTER_RETURN_IF_ERROR(TrainStep(clock));
+      trains_at = state_.LeftOutUntil().value_or(clock + 1);
+    }
     ++clock;
     MUSTER_RETURN_IF_ERROR(FromCheckpoints(checkpoints_.GoOn()));
   }
@@ -167,6 +171,7 @@ absl::Status Trainer::Train() {
 }
 
 void Trainer::ReadFrom(uint64_t clock) {
+  reads_at_ = clock;
   reader_ = std::make_unique<MicroBatchReader>(
       *job_.dataset, *sampler_, DataRank(options_),
       MicroBatchReader::Range{.start_clock = clock, .end_clock = job_.total_steps}, clock_);
@@ -303,6 +308,11 @@ absl::Status Trainer::Adjust(uint64_t clock) {
 absl::Status Trainer::TrainStep(uint64_t clock) {
   const TraceStep trace(clock);
   const absl::Duration started = clock_.Monotonic();
+  if (reads_at_ != clock) {
+    reader_.reset();
+    ReadFrom(clock);
+  }
+  reads_at_ = clock + 1;
   const absl::Duration waited = reader_->waited();
   StepSums sums;
   state_.SetRateFactor(RateFactor(clock));
@@ -310,12 +320,15 @@ absl::Status Trainer::TrainStep(uint64_t clock) {
   MUSTER_RETURN_IF_ERROR(RunEngine(clock, sums, compared));
   own_work_.examples +=
       static_cast<uint64_t>(sampler_->ShareSize(static_cast<int64_t>(clock), DataRank(options_)));
-  MeasureNoise(clock, sums);
+  const absl::optional<uint64_t> left_out_until = state_.LeftOutUntil();
+  const bool counts = !left_out_until.has_value();
+  if (counts) MeasureNoise(clock, sums);
   StepReport step;
-  step.clock = clock + 1;
+  step.clock = left_out_until.value_or(clock + 1);
   const bool repeats = clock < reported_clock_;
   step.steps = repeats ? 0 : 1;
-  if (reports_results_ && !repeats) {
+  if (!counts) step.dropped_examples = sums.examples;
+  if (reports_results_ && counts && !repeats) {
     step.loss_sum = sums.loss_sum;
     step.loss_weight = sums.loss_weight;
     step.examples = sums.examples;
@@ -328,7 +341,7 @@ absl::Status Trainer::TrainStep(uint64_t clock) {
     step.redone_seconds = step.training_seconds;
   }
   step.waiting_seconds = absl::ToDoubleSeconds(reader_->waited() - waited);
-  if (options_.rank == 0 && !repeats) DescribeStep(clock, sums, step);
+  if (options_.rank == 0 && counts && !repeats) DescribeStep(clock, sums, step);
   if (reports_loads_ && !repeats) step.expert_loads = std::move(sums.expert_loads);
   Report(std::move(step), compared);
   reported_clock_ = std::max(reported_clock_, clock + 1);

@@ -72,7 +72,9 @@ struct TrainingParts {
 // server/coordinator/checkpoints/best_checkpoint.h). A replacement task that starts at such a clock
 // repeats that checkpoint or evaluation. Where something may be decided for the steps to come
 // (MayAdjust), all slots ask the coordinator after the evaluation, and before the checkpoint, which
-// so includes what was decided. TaskCheckpoints tells who waits for a checkpoint's files.
+// so includes what was decided. A slot that a clock did not wait for (UpdateSpec.backup_workers)
+// goes on at a later one, and takes part in the checkpoints and evaluations between.
+// TaskCheckpoints tells who waits for a checkpoint's files.
 class Trainer {
  public:
   // `job`, `parts`, `coordinator` and `clock` outlive the trainer. InvalidArgument, naming the
@@ -158,8 +160,9 @@ class Trainer {
     uint64_t examples = 0;
     double compute_seconds = 0;
   } own_work_;
-  // Reads the sampler's batches.
+  // Reads the sampler's batches, and the clock whose batch comes next.
   std::unique_ptr<MicroBatchReader> reader_;
+  uint64_t reads_at_ = 0;
   // The state's counters at the last report.
   StrategyCounters reported_;
   absl::Status coordinator_status_;

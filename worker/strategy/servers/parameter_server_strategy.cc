@@ -138,7 +138,7 @@ ParameterServerStrategy::ParameterServerStrategy(Share share, const v1::TaskOrde
       wire_(*WireDType(order.spec().update().wire())),
       time_(*dependencies.clock),
       log_(dependencies.log),
-      clips_(order.slot() == 0 && schema.clipping().by_global_norm() > 0),
+      slot_(order.slot()),
       max_norm_(schema.clipping().by_global_norm()),
       synchronous_(!order.spec().update().unlimited_staleness() &&
                    order.spec().update().staleness_bound() == 0),
@@ -188,6 +188,8 @@ ParameterServerStrategy::ParameterServerStrategy(Share share, const v1::TaskOrde
              .partitions = layout_.partitions(),
              .checkpoints = options.checkpoints,
              .log = log_}),
+      entrance_(router_, order.slot(), layout_.partitions(), tables_.sparse.size()),
+      enters_(order.spec().update().backup_workers() > 0),
       router_(TablesOf(order, schema), order.shard_map(), RouterOptions(options.router, order),
               std::move(dependencies)) {}
 
@@ -206,8 +208,12 @@ absl::StatusOr<uint64_t> ParameterServerStrategy::Start() {
   }
   // The task that held this slot before may have ended between its close and the clipping that all
   // others wait for. A slot that repeats the clock comes to the clipping again.
-  if (clips_ && begin == closed && closed > order_->start_clock()) {
-    MUSTER_RETURN_IF_ERROR(ExchangeNorms(closed - 1));
+  if (max_norm_ > 0 && begin == closed && closed > order_->start_clock()) {
+    ClockEntrance::Entry entry;
+    if (enters_) {
+      MUSTER_ASSIGN_OR_RETURN(entry, entrance_.Enter(closed - 1));
+    }
+    if (Clips(entry)) MUSTER_RETURN_IF_ERROR(ExchangeNorms(closed - 1));
   }
   SetClosed(closed);
   MUSTER_RETURN_IF_ERROR(cuts_.RestoreSlotState(begin));
@@ -217,6 +223,7 @@ absl::StatusOr<uint64_t> ParameterServerStrategy::Start() {
 absl::Status ParameterServerStrategy::BeginStep(uint64_t clock) {
   clock_ = clock;
   micro_batches_ = 0;
+  left_out_until_.reset();
   rows_.BeginStep(clock);
   MUSTER_RETURN_IF_ERROR(pulls_.Begin(clock));
   return AgreeOnLossScale();
@@ -279,7 +286,7 @@ absl::Status ParameterServerStrategy::BeforeBackward(uint64_t examples, SeriesPo
 
 absl::Status ParameterServerStrategy::GradientReady(int unit) {
   const bool last = position_ == SeriesPosition::kLast;
-  if (unit >= units_ || (!last && !in_flight())) return absl::OkStatus();
+  if (unit >= units_ || (!last && !in_flight()) || enters_) return absl::OkStatus();
   const bool scaled = loss_scaler() != nullptr;
   if (scaled && !in_flight()) {
     if (unit > first_unit_) return absl::OkStatus();
@@ -366,11 +373,37 @@ absl::Status ParameterServerStrategy::NoGradient(int unit) {
 }
 
 absl::Status ParameterServerStrategy::PushRows(MicroBatch& micro_batch) {
-  rows_.Push(absl::MakeSpan(micro_batch.sparse), position_, examples_);
+  if (enters_) {
+    rows_.Hold(micro_batch.sparse);
+  } else {
+    rows_.Push(absl::MakeSpan(micro_batch.sparse), position_, examples_);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServerStrategy::EnterClock() {
+  {
+    const BlockedTime blocked(time_, counters_.exposed_seconds);
+    MUSTER_ASSIGN_OR_RETURN(entry_, entrance_.Enter(clock_));
+  }
+  if (entry_.LeavesOut(slot_)) {
+    left_out_until_ = entry_.newest_clock;
+    pushes_.EndStep();
+    const BlockedTime blocked(time_, counters_.exposed_seconds);
+    MUSTER_RETURN_IF_ERROR(entrance_.CloseWithout(clock_, *left_out_until_));
+    SetClosed(std::max(*closed_, *left_out_until_));
+    return absl::OkStatus();
+  }
+  for (int unit = units_ - 1; unit >= 0; --unit) MUSTER_RETURN_IF_ERROR(Push(unit));
+  rows_.PushHeld(examples_);
   return absl::OkStatus();
 }
 
 absl::Status ParameterServerStrategy::EndStep() {
+  if (enters_) {
+    MUSTER_RETURN_IF_ERROR(EnterClock());
+    if (left_out_until_.has_value()) return absl::OkStatus();
+  }
   if (loss_scale_.shared()) MUSTER_RETURN_IF_ERROR(pushes_.AwaitAll());
   for (uint32_t partition = 0; partition < layout_.partitions(); ++partition) {
     v1::ExchangeRequest request = At(clock_);
@@ -378,6 +411,7 @@ absl::Status ParameterServerStrategy::EndStep() {
     close->set_examples(closes_examples_ && !left_out_ ? examples_ : 0);
     for (uint32_t count : rows_.chunks(partition)) close->add_sparse_chunks(count);
     close->set_no_dense(!pushes_to_[partition]);
+    close->mutable_left_out()->Assign(entry_.left_out.begin(), entry_.left_out.end());
     loss_scale_.AddTo(*close);
     router_.Send(partition, std::move(request), Payload(), ShardRouter::Order::kLane);
   }
@@ -389,7 +423,7 @@ absl::Status ParameterServerStrategy::EndStep() {
   }
   pushes_.TakeAnswers();
   SetClosed(std::max(*closed_, clock_ + 1));
-  return clips_ ? ExchangeNorms(clock_) : absl::OkStatus();
+  return Clips(entry_) ? ExchangeNorms(clock_) : absl::OkStatus();
 }
 
 absl::Status ParameterServerStrategy::ExchangeNorms(uint64_t clock) {

@@ -18,6 +18,7 @@
 #include "common/transport/shared_memory/registered_memory.h"
 #include "worker/strategy/background_cuts.h"
 #include "worker/strategy/global_norm.h"
+#include "worker/strategy/servers/clock_entrance.h"
 #include "worker/strategy/servers/data_rank_peers.h"
 #include "worker/strategy/servers/dense_pulls.h"
 #include "worker/strategy/servers/dense_pushes.h"
@@ -43,9 +44,10 @@ class TaskOrder;
 //   GradientReady(u)  in the last micro-batch, sends unit u's pushes (dense_pushes.h). Scaled
 //                     gradients leave divided by the scale, once all are there and it is known
 //                     whether any overflowed (served_loss_scale.h)
-//   EndStep           sends a close to every partition, waits until all is acknowledged; where the
-//                     job clips by global norm, slot 0 then combines the partitions' norms and
-//                     hands out the scale
+//   EndStep           where clocks do not wait for backup workers, enters the clock and then sends
+//                     all pushes, or drops the gradients (clock_entrance.h); sends a close to every
+//                     partition, waits until all is acknowledged; where the job clips by global
+//                     norm, slot 0 then combines the partitions' norms and hands out the scale
 //
 // Under ZeRO stage 3 (HoldsUnitsInFlight) the worker has memory only for the parameters and
 // gradients of units in flight. Each unit's gradients then leave in every micro-batch; those of a
@@ -131,6 +133,7 @@ class ParameterServerStrategy final : public Strategy {
   BackgroundCuts& background_cuts() override { return cuts_; }
   const LossScaler* loss_scaler() const override { return loss_scale_.scaling().scaler(); }
   StrategyCounters counters() const override;
+  absl::optional<uint64_t> LeftOutUntil() const override { return left_out_until_; }
 
   // Says that this slot has no gradient of the unit in this step, in place of GradientReady. The
   // unit's parameters stay as they are if no slot has one. REQUIRES: gradients are not scaled, the
@@ -144,8 +147,8 @@ class ParameterServerStrategy final : public Strategy {
   // Returns how many clocks this slot has closed on all partitions; absent before Start.
   absl::optional<uint64_t> closed() const { return closed_; }
 
-  // The scale that slot 0 handed out at the end of the last step; 1 on other slots, and where the
-  // job does not clip by global norm.
+  // The scale that this slot handed out at the end of the last step; 1 on slots that do not clip,
+  // and where the job does not clip by global norm.
   double last_clipping_scale() const { return last_clipping_scale_; }
 
  private:
@@ -164,7 +167,14 @@ class ParameterServerStrategy final : public Strategy {
   ParameterServerStrategy(Share share, const v1::TaskOrder& order, const v1::TablesSchema& schema,
                           const Options& options, ShardRouterDependencies dependencies);
 
-  // Combines the norms of `clock` and has the optimizers run. For slot 0 alone.
+  // Pushes the step's gradients, or drops them if the clock does not wait for this slot.
+  absl::Status EnterClock();
+  // Returns whether the slot does the clipping by global norm of a clock of this entry: the lowest
+  // that the clock waits for does.
+  bool Clips(const ClockEntrance::Entry& entry) const {
+    return max_norm_ > 0 && entry.FirstSlot() == slot_;
+  }
+  // Combines the norms of `clock` and has the optimizers run. For the slot that clips alone.
   absl::Status ExchangeNorms(uint64_t clock);
   void SetClosed(uint64_t clocks);
   // Returns what the slot has of the tables. Errors are ValidateSchema's.
@@ -202,8 +212,8 @@ class ParameterServerStrategy final : public Strategy {
   const DType wire_;
   const Clock& time_;
   const std::function<void(absl::string_view)> log_;
-  // True if this slot does the job's clipping by global norm, and the norm that it clips to.
-  const bool clips_;
+  const uint32_t slot_;
+  // The global norm that gradients are clipped to; 0: they are not.
   const double max_norm_;
   const bool synchronous_;
   const int units_;
@@ -220,6 +230,12 @@ class ParameterServerStrategy final : public Strategy {
   DensePushes pushes_;
   ServedRows rows_;
   ServedCuts cuts_;
+  ClockEntrance entrance_;
+  // True if clocks do not wait for backup workers.
+  const bool enters_;
+  // What was decided of the step's clock; without backup workers it waits for all.
+  ClockEntrance::Entry entry_;
+  absl::optional<uint64_t> left_out_until_;
 
   uint64_t clock_ = 0;
   absl::optional<uint64_t> closed_;

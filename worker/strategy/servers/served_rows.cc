@@ -116,6 +116,20 @@ void ServedRows::Push(absl::Span<SparseRows> tables, SeriesPosition position, ui
   }
 }
 
+void ServedRows::Hold(absl::Span<const SparseRows> tables) {
+  for (size_t table = 0; table < parts_.tables.size(); ++table) {
+    sums_[table].Add(tables[table].keys, tables[table].gradients);
+  }
+}
+
+void ServedRows::PushHeld(uint64_t examples) {
+  for (size_t table = 0; table < parts_.tables.size(); ++table) {
+    std::vector<float> gradients;
+    sums_[table].TakeSums(gradients);
+    PushTable(table, sums_[table].keys(), gradients, examples);
+  }
+}
+
 void ServedRows::PushTable(size_t table, absl::Span<const uint64_t> keys,
                            std::vector<float>& gradients, uint64_t examples) {
   RowCoding& coding = coding_[table];

@@ -64,6 +64,10 @@ class ServedRows {
   // Takes a micro-batch's gradients, whose keys are distinct, and leaves unspecified ones. After
   // the last one sends the step's, which has had `examples` examples.
   void Push(absl::Span<SparseRows> tables, SeriesPosition position, uint64_t examples);
+  // The same, except that nothing is sent before PushHeld.
+  void Hold(absl::Span<const SparseRows> tables);
+  // Sends what Hold has taken since BeginStep.
+  void PushHeld(uint64_t examples);
   // Returns how many messages of this step have gone to a partition, by table.
   absl::Span<const uint32_t> chunks(uint32_t partition) const { return chunks_[partition]; }
 

@@ -41,6 +41,8 @@ absl::string_view OperationName(const v1::ExchangeRequest& request) {
       return "cut";
     case v1::ExchangeRequest::kClip:
       return "clip exchange";
+    case v1::ExchangeRequest::kEnter:
+      return "entry";
     case v1::ExchangeRequest::OPERATION_NOT_SET:
       break;
   }
@@ -55,6 +57,7 @@ ActionKind TracedAs(const v1::ExchangeRequest& request) {
     case v1::ExchangeRequest::kSparsePush:
       return ActionKind::kRowPush;
     case v1::ExchangeRequest::kClose:
+    case v1::ExchangeRequest::kEnter:
       return ActionKind::kClose;
     case v1::ExchangeRequest::kSparsePull:
       return ActionKind::kRowPull;
