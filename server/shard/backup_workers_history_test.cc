@@ -141,7 +141,8 @@ class BackupHistory {
     const v1::ExchangeReply& reply = slot.entry.reply();
     const std::vector<uint32_t> left_out(reply.left_out().begin(), reply.left_out().end());
     const bool in = std::count(left_out.begin(), left_out.end(), index) == 0;
-    if (left_out.size() == backups_ && backups_ > 1 - (in ? 1 : 0)) Note(slot.clock, left_out);
+    // Of an old clock the answer names at most the caller.
+    if (left_out.size() == backups_) Note(slot.clock, left_out);
     slot.next = in ? slot.clock + 1 : std::max(reply.fastest_clock(), slot.clock + 1);
     for (uint32_t partition = 0; partition < kPartitions; ++partition) {
       slot.queues[partition].clear();
