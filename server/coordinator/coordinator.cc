@@ -38,9 +38,10 @@ std::vector<uint32_t> SeriesSlots(const Job& job) {
 }
 
 // Returns whether a step without a slot's loss shows that its report was lost. A program reports
-// what steps it likes, and a job that goes on with fewer workers makes some without the others.
+// what steps it likes, a job that goes on with fewer workers makes some without the others, and
+// with backup workers no step is made by all.
 bool EachSlotMakesEachStep(const v1::JobSpec& spec) {
-  return !RunsProgram(spec) && spec.min_workers() == 0;
+  return !RunsProgram(spec) && spec.min_workers() == 0 && spec.update().backup_workers() == 0;
 }
 
 std::string TextOf(const LossGap& gap) {

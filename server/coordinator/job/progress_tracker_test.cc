@@ -36,6 +36,17 @@ v1::ReportProgressRequest ProgressReport(uint32_t slot, uint64_t clock, uint64_t
 constexpr auto kEach = ProgressTracker::StepIsDone::kByEverySlot;
 constexpr auto kExamples = ProgressTracker::LossWeight::kExamples;
 
+TEST(ProgressTrackerTest, DroppedExamplesAddUpBesideThoseThatCount) {
+  ProgressTracker tracker(2, kEach, kExamples, {});
+  v1::ReportProgressRequest report = ProgressReport(0, 2, 2);
+  report.set_dropped_examples(4);
+  tracker.Add(report, absl::Seconds(1));
+  tracker.Add(report, absl::Seconds(2));
+  EXPECT_EQ(tracker.record().dropped_examples(), 8);
+  EXPECT_EQ(tracker.record().examples(), 16);
+  EXPECT_EQ(tracker.totals().dropped_examples, 8);
+}
+
 TEST(ProgressTrackerTest, TheLossIsTheLastThatWasReportedEvenIfItIsNotFinite) {
   ProgressTracker tracker(2, kEach, ProgressTracker::LossWeight::kTold, {});
   v1::ReportProgressRequest report = ProgressReport(0, 1, 1);

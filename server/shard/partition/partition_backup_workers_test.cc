@@ -114,6 +114,29 @@ TEST_F(PartitionBackupWorkersTest, NormsAreOfTheMeanOverThoseThatEntered) {
   ExpectValues(1, 0, -0.5);
 }
 
+TEST_F(PartitionBackupWorkersTest, ASlotThatIsAlwaysLeftOutChangesNothing) {
+  std::vector<std::vector<float>> values;
+  for (const bool backups : {false, true}) {
+    v1::OpenTablesRequest request = backups ? Request() : TestOpenRequest(2);
+    request.mutable_schema()->mutable_optimizer()->set_name("adam");
+    request.mutable_schema()->mutable_optimizer()->set_learning_rate(0.1f);
+    Open(request);
+    for (uint64_t clock = 0; clock < 20; ++clock) {
+      if (backups) Decide(clock, clock % 2, 1 - clock % 2);
+      for (const uint32_t slot : {0, 1}) Push(slot, clock, 0.3f * clock - slot, 2 + slot);
+      for (const uint32_t slot : {0, 1}) {
+        Do(Close(slot, clock, 2 + slot,
+                 backups ? std::vector<uint32_t>{2} : std::vector<uint32_t>()));
+      }
+    }
+    values.push_back(Do(TestDensePull(0, 20, 0, 2)).floats());
+    const auto row = Do(TestSparsePull(0, 20, 1), KeysAndRows({5}, {})).floats();
+    values.back().insert(values.back().end(), row.begin(), row.end());
+  }
+  EXPECT_EQ(values[0], values[1]);
+  EXPECT_NE(values[0][0], 1);
+}
+
 TEST_F(PartitionBackupWorkersTest, EntriesFollowTheRules) {
   EXPECT_THAT(Refusal(absl::StatusCode::kFailedPrecondition, TestEnter(0, 1)),
               HasSubstr("entry of slot 0 at clock 1"));

@@ -72,6 +72,14 @@ class CountingStrategy final : public Strategy, private BackgroundCuts {
     return group_scale_.has_value() ? &*group_scale_ : inner_.loss_scaler();
   }
   StrategyCounters counters() const override { return inner_.counters(); }
+  absl::optional<uint64_t> LeftOutUntil() const override {
+    if (left_out_ == nullptr) return absl::nullopt;
+    return left_out_(clock_);
+  }
+  // Says of the step at each clock whether it was left out, and where the slot goes on then.
+  void LeaveOut(std::function<absl::optional<uint64_t>(uint64_t clock)> left_out) {
+    left_out_ = std::move(left_out);
+  }
 
   // Has a loss scale, which does nothing, of which a step hears when its first unit is acquired,
   // and which changes again when the step ends.
@@ -105,6 +113,7 @@ class CountingStrategy final : public Strategy, private BackgroundCuts {
   uint64_t clock_ = 0;
   absl::optional<LossScaler> group_scale_;
   std::function<void()> committed_;
+  std::function<absl::optional<uint64_t>(uint64_t)> left_out_;
   std::vector<uint64_t> cuts_;
   std::vector<double> rate_factors_;
   std::vector<int> sent_units_;

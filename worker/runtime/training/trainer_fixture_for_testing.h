@@ -57,6 +57,7 @@ class TrainerTest : public ::testing::Test {
             .value();
     strategy_ = std::make_unique<CountingStrategy>(*local_, start);
     if (hears_of_a_scale_) strategy_->HearOfAGroupsScale();
+    strategy_->LeaveOut(left_out_);
     // Notes how many commits the coordinator has seen by then.
     strategy_->OnCommitted([this] { committed_.push_back(coordinator_.checkpoints().size()); });
     const PoisonedModel model(*job_->model, poisons_);
@@ -84,6 +85,7 @@ class TrainerTest : public ::testing::Test {
   std::vector<size_t> committed_;
   int poisons_ = 0;
   bool hears_of_a_scale_ = false;
+  std::function<absl::optional<uint64_t>(uint64_t clock)> left_out_;
   absl::Status coordinator_status_;
 };
 

@@ -123,6 +123,33 @@ std::map<uint64_t, double> ValuesOf(const FakeCoordinatorClient& coordinator,
 }
 
 // The first micro-batch of four has the examples of a job's first step whose batch is as large.
+TEST_F(TrainerTest, ASlotThatIsLeftOutDropsItsExamplesAndTakesPartInWhatIsBetween) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_evaluation()->set_every_steps(8);
+  spec.mutable_checkpoint()->set_every_steps(5);
+  // Clocks 4 to 10 go on without it, and clock 20 alone.
+  left_out_ = [](uint64_t clock) -> absl::optional<uint64_t> {
+    if (clock == 4) return 11;
+    if (clock == 20) return 21;
+    return absl::nullopt;
+  };
+  ASSERT_EQ(Run(spec), absl::OkStatus());
+  uint64_t steps = 0, examples = 0, dropped = 0, clock = 0;
+  for (const auto& report : coordinator_.reports()) {
+    steps += report.steps();
+    examples += report.examples();
+    dropped += report.dropped_examples();
+    clock = std::max<uint64_t>(clock, report.clock());
+  }
+  EXPECT_EQ(clock, 40);
+  EXPECT_EQ(steps, 34) << "clocks 5 to 10 were not trained on";
+  EXPECT_EQ(dropped, 2 * spec.batch_size());
+  EXPECT_EQ(examples, 32 * spec.batch_size());
+  EXPECT_THAT(EvaluatedClocks(), ElementsAre(8, 16, 24, 32, 40));
+  EXPECT_THAT(strategy_->cuts(), ElementsAre(5, 10, 15, 20, 25, 30, 35, 40));
+  EXPECT_THAT(strategy_->rate_factors(), testing::SizeIs(34));
+}
+
 TEST_F(TrainerTest, TellsTheNoiseScaleOfItsGradients) {
   v1::JobSpec spec = MlpSpec();
   spec.mutable_stop()->set_steps(21);

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/clock.h"
 #include "common/rpc/retry.h"
@@ -34,10 +35,20 @@ class Wire {
               ParameterClient::Done done) {
     const size_t bytes = payload.size();
     absl::MutexLock lock(&mutex_);
-    if (request.has_close()) {
+    if (request.has_enter()) {
+      arrived_.push_back(absl::StrCat("enter ", request.clock()));
+    } else if (request.has_close() && request.close().no_dense()) {
+      EXPECT_EQ(request.close().examples(), 0);
+      arrived_.push_back(absl::StrCat("close of ", request.clock(), " without ",
+                                      absl::StrJoin(request.close().left_out(), " ")));
+    } else if (request.has_close()) {
       EXPECT_EQ(request.close().loss_scale().overflowed(), request.close().examples() == 0);
       EXPECT_TRUE(!request.close().has_loss_scale() || held_.empty()) << "pushes are to be in";
       arrived_.push_back(request.close().examples() > 0 ? "close" : "close of an overflow");
+      const auto& left_out = request.close().left_out();
+      if (!left_out.empty()) {
+        absl::StrAppend(&arrived_.back(), " without ", absl::StrJoin(left_out, " "));
+      }
     } else if (request.has_sparse_pull()) {
       arrived_.push_back(absl::StrCat("rows ", request.sparse_pull().rows()));
     } else if (request.has_dense_pull()) {
@@ -115,6 +126,11 @@ class Wire {
   void set_norms(size_t norms) { norms_ = norms; }
   // Makes answers come from clocks before the one that they were asked at.
   void set_clocks_behind(uint64_t clocks) { clocks_behind_ = clocks; }
+  // Makes answers tell of these slots and of this fastest clock.
+  void set_left_out(std::vector<uint32_t> slots, uint64_t fastest_clock) {
+    left_out_ = std::move(slots);
+    fastest_clock_ = fastest_clock;
+  }
   void set_already_applied(bool applied) { already_applied_ = applied; }
 
  private:
@@ -128,6 +144,8 @@ class Wire {
     auto reply = std::make_shared<v1::ExchangeReply>();
     reply->set_slowest_clock(held.clock - clocks_behind_);
     reply->set_already_applied(already_applied_);
+    reply->set_fastest_clock(fastest_clock_);
+    reply->mutable_left_out()->Assign(left_out_.begin(), left_out_.end());
     held.done(ExchangeResult{std::move(reply), MakePayload(held.bytes, std::move(released))});
   }
 
@@ -152,6 +170,8 @@ class Wire {
   size_t norms_ = 0;
   uint64_t clocks_behind_ = 0;
   bool already_applied_ = false;
+  std::vector<uint32_t> left_out_;
+  uint64_t fastest_clock_ = 0;
 };
 
 class HoldingClient final : public ParameterClient {
