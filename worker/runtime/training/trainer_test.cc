@@ -135,7 +135,7 @@ TEST_F(TrainerTest, ASlotThatIsLeftOutDropsItsExamplesAndTakesPartInWhatIsBetwee
   };
   ASSERT_EQ(Run(spec), absl::OkStatus());
   uint64_t steps = 0, examples = 0, dropped = 0, clock = 0;
-  for (const auto& report : coordinator_.reports()) {
+  for (const auto& report : coordinator_.progress()) {
     steps += report.steps();
     examples += report.examples();
     dropped += report.dropped_examples();
