@@ -28,7 +28,8 @@ class CountingStrategy final : public Strategy, private BackgroundCuts {
   }
   absl::Status BeginStep(uint64_t clock) override {
     clock_ = clock;
-    return inner_.BeginStep(clock - start_);
+    // The inner strategy leaves out no clock.
+    return inner_.BeginStep(left_out_ == nullptr ? clock - start_ : steps_);
   }
   absl::Status Acquire(int unit, Direction direction) override {
     if (group_scale_.has_value() && unit == 0) group_scale_->Restore(GroupScaleAt(clock_));
@@ -55,6 +56,7 @@ class CountingStrategy final : public Strategy, private BackgroundCuts {
   absl::Status PushRows(MicroBatch& batch) override { return inner_.PushRows(batch); }
   absl::Status EndStep() override {
     if (group_scale_.has_value()) group_scale_->Overflowed();
+    ++steps_;
     return inner_.EndStep();
   }
   absl::StatusOr<CutFiles> Cut(uint64_t clock) override {
@@ -114,6 +116,7 @@ class CountingStrategy final : public Strategy, private BackgroundCuts {
   absl::optional<LossScaler> group_scale_;
   std::function<void()> committed_;
   std::function<absl::optional<uint64_t>(uint64_t)> left_out_;
+  uint64_t steps_ = 0;
   std::vector<uint64_t> cuts_;
   std::vector<double> rate_factors_;
   std::vector<int> sent_units_;
