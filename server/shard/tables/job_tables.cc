@@ -71,6 +71,16 @@ absl::Status ValidateUpdate(const v1::OpenTablesRequest& request) {
         "update.deterministic needs staleness_bound 0: with another bound, results depend on the "
         "order in which pushes arrive");
   }
+  if (update.backup_workers() >= request.slots()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("update.backup_workers is ", update.backup_workers(), ", and the job has ",
+                     request.slots(), " slots; a clock needs at least one that it waits for"));
+  }
+  if (!synchronous && update.backup_workers() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "update.backup_workers is ", update.backup_workers(),
+        ", which needs staleness_bound 0: with another bound, no clock waits for all"));
+  }
   if (!synchronous && request.pushed_micro_batches() > 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "pushed_micro_batches is ", request.pushed_micro_batches(),
@@ -129,12 +139,13 @@ uint64_t RequestFingerprint(const v1::OpenTablesRequest& request) {
   std::string text = absl::StrCat(request.slots(), "/", update.staleness_bound(), "/",
                                   update.unlimited_staleness(), "/", update.deterministic(), "/",
                                   static_cast<int>(update.durability()));
-  // Stored fingerprints of jobs without micro-batches, or without context ranks, do not have these
-  // fields.
+  // Stored fingerprints of jobs without micro-batches, context ranks or backup workers do not have
+  // these fields.
   if (request.pushed_micro_batches() > 0) {
     absl::StrAppend(&text, "/", request.pushed_micro_batches());
   }
   if (ContextRanks(request) > 1) absl::StrAppend(&text, "/context ", request.context_ranks());
+  if (update.backup_workers() > 0) absl::StrAppend(&text, "/backup ", update.backup_workers());
   return Fingerprint(text, SchemaFingerprint(request.schema()));
 }
 

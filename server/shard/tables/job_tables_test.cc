@@ -33,6 +33,12 @@ TEST(JobTablesTest, NamesTheFieldThatIsWrong) {
   request.mutable_update()->set_deterministic(true);
   EXPECT_THAT(Refusal(request), HasSubstr("deterministic"));
   request = TestOpenRequest(2);
+  request.mutable_update()->set_backup_workers(2);
+  EXPECT_THAT(Refusal(request), HasSubstr("backup_workers is 2"));
+  request.mutable_update()->set_backup_workers(1);
+  request.mutable_update()->set_staleness_bound(1);
+  EXPECT_THAT(Refusal(request), HasSubstr("backup_workers is 1"));
+  request = TestOpenRequest(2);
   request.mutable_update()->set_unlimited_staleness(true);
   request.mutable_schema()->mutable_clipping()->set_by_global_norm(1);
   EXPECT_THAT(Refusal(request), HasSubstr("by_global_norm is 1"));
