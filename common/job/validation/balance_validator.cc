@@ -93,6 +93,11 @@ absl::Status ValidateBalance(const v1::JobSpec& spec) {
                    "but update.deterministic is true, and measured speeds are never the same; "
                    "leave one of the two out, or give shares by share_changes");
   }
+  if (spec.update().backup_workers() > 0) {
+    return Invalid("balance", "set",
+                   "but update.backup_workers drops what slow workers compute; leave one of the two "
+                   "out");
+  }
   if (const float most = spec.balance().most(); most != 0 && !(most > 1 && most <= 10)) {
     return Invalid("balance.most", most,
                    "it is a multiple of an equal share, above 1 and at most 10; 0 stands for 4");

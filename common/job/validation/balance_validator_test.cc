@@ -45,6 +45,12 @@ TEST(BalanceValidatorTest, WhatCannotBeUnequalIsRefusedByName) {
                s.mutable_balance();
              },
              HasSubstr("but share_changes says")},
+      BadJob{"Backups",
+             [](v1::JobSpec& s) {
+               s.mutable_update()->set_backup_workers(1);
+               s.mutable_balance();
+             },
+             HasSubstr("balance is set; but update.backup_workers")},
       BadJob{"Shrinks", [](v1::JobSpec& s) { s.mutable_balance()->set_most(0.5); },
              HasSubstr("balance.most is 0.5")},
       BadJob{"NoNumber", [](v1::JobSpec& s) { s.mutable_balance()->set_most(kNan); },

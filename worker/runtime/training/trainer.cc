@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -318,8 +319,7 @@ absl::Status Trainer::TrainStep(uint64_t clock) {
   state_.SetRateFactor(RateFactor(clock));
   absl::Duration compared;
   MUSTER_RETURN_IF_ERROR(RunEngine(clock, sums, compared));
-  own_work_.examples +=
-      static_cast<uint64_t>(sampler_->ShareSize(static_cast<int64_t>(clock), DataRank(options_)));
+  own_work_.examples += OwnExamples(clock, clock + 1);
   const absl::optional<uint64_t> left_out_until = state_.LeftOutUntil();
   const bool counts = !left_out_until.has_value();
   if (counts) MeasureNoise(clock, sums);
@@ -327,7 +327,7 @@ absl::Status Trainer::TrainStep(uint64_t clock) {
   step.clock = left_out_until.value_or(clock + 1);
   const bool repeats = clock < reported_clock_;
   step.steps = repeats ? 0 : 1;
-  if (!counts) step.dropped_examples = sums.examples;
+  if (!counts) step.dropped_examples = sums.examples + OwnExamples(clock + 1, *left_out_until);
   if (reports_results_ && counts && !repeats) {
     step.loss_sum = sums.loss_sum;
     step.loss_weight = sums.loss_weight;
@@ -362,6 +362,15 @@ absl::Status Trainer::RunEngine(uint64_t clock, StepSums& sums, absl::Duration& 
   FromCoordinator(verifier.coordinator_status()).IgnoreError();
   waited += verifier.waited();
   return status;
+}
+
+uint64_t Trainer::OwnExamples(uint64_t first, uint64_t end) const {
+  uint64_t count = 0;
+  for (uint64_t clock = first; clock < end; ++clock) {
+    count += static_cast<uint64_t>(
+        sampler_->ShareSize(static_cast<int64_t>(clock), DataRank(options_)));
+  }
+  return count;
 }
 
 void Trainer::MeasureNoise(uint64_t clock, const StepSums& sums) {

@@ -126,6 +126,8 @@ class Trainer {
   // Has the engine train the step at `clock`, compared with what other data ranks make of it where
   // that is due (IsVerified). Adds the time for which it waited for these to `waited`.
   absl::Status RunEngine(uint64_t clock, StepSums& sums, absl::Duration& waited);
+  // Returns how many examples this data rank has of the batches of clocks `first` to `end` - 1.
+  uint64_t OwnExamples(uint64_t first, uint64_t end) const;
   // Adds to the noise scale what the step at `clock` says of it.
   void MeasureNoise(uint64_t clock, const StepSums& sums);
   // Fills in what the rank that speaks for all tells of the step that was taken at `clock`.
