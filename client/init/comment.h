@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "client/job_text/print_yaml.h"
+#include "common/job_text/print_yaml.h"
 
 namespace muster {
 

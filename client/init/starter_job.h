@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/init/found_data.h"
-#include "client/job_text/print_yaml.h"
+#include "common/job_text/print_yaml.h"
 #include "proto/job.pb.h"
 
 namespace muster {

@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "client/job_text/fill_message.h"
-#include "client/job_text/parse_yaml.h"
-#include "client/job_text/print_yaml.h"
 #include "client/plan/job_plans_for_testing.h"
 #include "common/job/regression.h"
 #include "common/job/validation/job_validator.h"
+#include "common/job_text/fill_message.h"
+#include "common/job_text/parse_yaml.h"
+#include "common/job_text/print_yaml.h"
 #include "common/optim/optimizer.h"
 #include "gtest/gtest.h"
 

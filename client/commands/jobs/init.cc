@@ -11,12 +11,12 @@
 #include "client/commands/commands.h"
 #include "client/init/found_data.h"
 #include "client/init/starter_job.h"
-#include "client/job_text/print_yaml.h"
 #include "client/terminal/help_formatter.h"
 #include "client/terminal/terminal.h"
 #include "common/base/status_macros.h"
 #include "common/files/output_file.h"
 #include "common/job/predicts_examples.h"
+#include "common/job_text/print_yaml.h"
 #include "common/text/printable.h"
 #include "proto/job.pb.h"
 

@@ -7,7 +7,6 @@
 #include "client/commands/arguments/force_flag.h"
 #include "client/commands/arguments/job_file_argument.h"
 #include "client/commands/commands.h"
-#include "client/job_text/print_yaml.h"
 #include "client/plan/effective_job.h"
 #include "client/plan/job_plan.h"
 #include "client/plan/pipeline_drawing.h"
@@ -21,6 +20,7 @@
 #include "common/base/status_macros.h"
 #include "common/files/output_file.h"
 #include "common/job_data/data_head.h"
+#include "common/job_text/print_yaml.h"
 #include "proto/job.pb.h"
 
 namespace muster {

@@ -1,6 +1,6 @@
 """Values of a job's fields as people write them: sizes with units, choices in any case, whole numbers such as 1e6.
 
-The rules are those of client/job_text/store_value.h. What is of no such form is left as it is, to the reader that knows all types.
+The rules are those of common/job_text/store_value.h. What is of no such form is left as it is, to the reader that knows all types.
 """
 
 from __future__ import annotations

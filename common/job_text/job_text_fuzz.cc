@@ -3,14 +3,14 @@
 #include <cstdint>
 #include <string>
 
-#include "client/job_text/fill_message.h"
-#include "client/job_text/parse_json_text.h"
-#include "client/job_text/parse_textproto.h"
-#include "client/job_text/parse_yaml.h"
-#include "client/job_text/print_yaml.h"
 #include "common/base/message_fingerprint.h"
 #include "common/fuzz/fuzz_check.h"
 #include "common/fuzz/fuzz_input.h"
+#include "common/job_text/fill_message.h"
+#include "common/job_text/parse_json_text.h"
+#include "common/job_text/parse_textproto.h"
+#include "common/job_text/parse_yaml.h"
+#include "common/job_text/print_yaml.h"
 #include "common/text/message_utf8.h"
 #include "proto/job.pb.h"
 

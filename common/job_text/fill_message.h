@@ -1,10 +1,10 @@
-#ifndef MUSTER_CLIENT_JOB_TEXT_FILL_MESSAGE_H_
-#define MUSTER_CLIENT_JOB_TEXT_FILL_MESSAGE_H_
+#ifndef MUSTER_COMMON_JOB_TEXT_FILL_MESSAGE_H_
+#define MUSTER_COMMON_JOB_TEXT_FILL_MESSAGE_H_
 
 #include <string>
 
 #include "absl/status/status.h"
-#include "client/job_text/text_node.h"
+#include "common/job_text/text_node.h"
 
 namespace google::protobuf {
 class Message;
@@ -24,11 +24,12 @@ absl::Status FillMessage(const TextNode& root, const std::string& origin,
 // Writes one value, as in `optimizer.learning_rate=3e-4`. Dots separate fields; a number selects a
 // list's element, as in `model.mlp.hidden[0]=64`, and the number of elements appends one. A list
 // replaces the whole list, as in `model.mlp.hidden=[64, 32]`; `labels.team=vision` sets one name of
-// a map. Errors as above, and if the text is
-// not an assignment, or its path leads into another choice of a oneof than the message has made.
+// a map; a group in braces replaces a whole message, as in `optimizer={name: sgd, learning_rate:
+// 0.1}`. Errors as above, and if the text is not an assignment, or its path leads into another
+// choice of a oneof than the message has made.
 absl::Status AssignField(const std::string& assignment, const std::string& origin,
                          google::protobuf::Message& message);
 
 }  // namespace muster
 
-#endif  // MUSTER_CLIENT_JOB_TEXT_FILL_MESSAGE_H_
+#endif  // MUSTER_COMMON_JOB_TEXT_FILL_MESSAGE_H_

@@ -1,4 +1,4 @@
-#include "client/job_text/fill_message.h"
+#include "common/job_text/fill_message.h"
 
 #include <cstddef>
 #include <set>
@@ -7,14 +7,15 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "client/job_text/parse_yaml.h"
-#include "client/job_text/store_value.h"
 #include "common/base/status_macros.h"
+#include "common/job_text/parse_yaml.h"
+#include "common/job_text/store_value.h"
 #include "common/text/did_you_mean.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
@@ -235,15 +236,24 @@ bool ParseStep(absl::string_view text, Step& step) {
          absl::SimpleAtoi(rest.substr(0, rest.size() - 1), &step.number) && step.number >= 0;
 }
 
+// Sets the position of a node and of all below it to none: places within an assigned value help
+// nobody.
+void ForgetPositions(TextNode& node) {
+  node.position = {};
+  for (TextNode& item : node.items) ForgetPositions(item);
+  for (TextEntry& entry : node.entries) {
+    entry.position = {};
+    ForgetPositions(entry.node);
+  }
+}
+
 // Parses the text after the '='.
 absl::StatusOr<TextNode> ParseAssigned(const std::string& text, const std::string& origin,
                                        const FieldDescriptor& field, bool whole_list) {
   TextNode node;
   if (whole_list && !text.empty() && text[0] == '[') {
     MUSTER_ASSIGN_OR_RETURN(node, ParseYaml(text, origin));
-    // The place is within the value, which helps nobody.
-    node.position = {};
-    for (TextNode& item : node.items) item.position = {};
+    ForgetPositions(node);
     return node;
   }
   node.kind = TextNode::Kind::kValue;
@@ -261,6 +271,15 @@ absl::StatusOr<Message*> Enter(const Step& step, const std::string& path, const 
   if (step.number < size) return reflection.MutableRepeatedMessage(&message, &field, step.number);
   if (step.number == size) return reflection.AddMessage(&message, &field);
   return TextError(origin, {}, absl::StrCat(path, " has ", size, " elements, counted from 0"));
+}
+
+// Fills the message that a path leads to from a group in braces, and from nothing else.
+absl::Status ReplaceGroup(const std::string& path, const std::string& origin,
+                          const std::string& text, Message& message) {
+  MUSTER_ASSIGN_OR_RETURN(TextNode node, ParseYaml(text, origin));
+  ForgetPositions(node);
+  message.Clear();
+  return Filler(origin).Group(node, path, message);
 }
 
 // Writes the last step's value.
@@ -341,12 +360,17 @@ absl::Status AssignField(const std::string& assignment, const std::string& origi
       return TextError(origin, {}, absl::StrCat(path, " is not a list; leave the index out"));
     }
     if (i + 1 == words.size()) {
+      const std::string text = assignment.substr(equals + 1);
+      if (is_group && absl::StartsWith(text, "{") && field->is_repeated() == step.numbered) {
+        MUSTER_ASSIGN_OR_RETURN(current, Enter(step, path, origin, *field, *current));
+        return ReplaceGroup(path, origin, text, *current);
+      }
       if (is_group) {
         return TextError(origin, {},
                          absl::StrCat(path, " is a group of fields; name one of them: ",
                                       FieldList(*field->message_type())));
       }
-      return Assign(step, path, origin, assignment.substr(equals + 1), *field, *current);
+      return Assign(step, path, origin, text, *field, *current);
     }
     if (!is_group) {
       return TextError(origin, {}, absl::StrCat(path, " is a single value and has no fields"));

@@ -1,5 +1,5 @@
-#ifndef MUSTER_CLIENT_JOB_TEXT_TEXT_TREE_BUILDER_H_
-#define MUSTER_CLIENT_JOB_TEXT_TEXT_TREE_BUILDER_H_
+#ifndef MUSTER_COMMON_JOB_TEXT_TEXT_TREE_BUILDER_H_
+#define MUSTER_COMMON_JOB_TEXT_TEXT_TREE_BUILDER_H_
 
 #include <cstddef>
 #include <string>
@@ -8,7 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "client/job_text/text_node.h"
+#include "common/job_text/text_node.h"
 
 namespace muster {
 
@@ -77,4 +77,4 @@ size_t WeightOf(const TextNode& node);
 
 }  // namespace muster
 
-#endif  // MUSTER_CLIENT_JOB_TEXT_TEXT_TREE_BUILDER_H_
+#endif  // MUSTER_COMMON_JOB_TEXT_TEXT_TREE_BUILDER_H_

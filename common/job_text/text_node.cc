@@ -1,4 +1,4 @@
-#include "client/job_text/text_node.h"
+#include "common/job_text/text_node.h"
 
 #include "absl/strings/str_cat.h"
 

@@ -1,4 +1,4 @@
-#include "client/job_text/text_tree_builder.h"
+#include "common/job_text/text_tree_builder.h"
 
 #include <utility>
 

@@ -1,10 +1,10 @@
-#ifndef MUSTER_CLIENT_JOB_TEXT_PARSE_YAML_H_
-#define MUSTER_CLIENT_JOB_TEXT_PARSE_YAML_H_
+#ifndef MUSTER_COMMON_JOB_TEXT_PARSE_YAML_H_
+#define MUSTER_COMMON_JOB_TEXT_PARSE_YAML_H_
 
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "client/job_text/text_node.h"
+#include "common/job_text/text_node.h"
 
 namespace muster {
 
@@ -16,4 +16,4 @@ absl::StatusOr<TextNode> ParseYaml(const std::string& text, const std::string& o
 
 }  // namespace muster
 
-#endif  // MUSTER_CLIENT_JOB_TEXT_PARSE_YAML_H_
+#endif  // MUSTER_COMMON_JOB_TEXT_PARSE_YAML_H_

@@ -1,4 +1,4 @@
-#include "client/job_text/complete_assignment.h"
+#include "common/job_text/complete_assignment.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "client/job_text/text_node.h"
+#include "common/job_text/text_node.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 

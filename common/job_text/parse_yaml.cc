@@ -1,4 +1,4 @@
-#include "client/job_text/parse_yaml.h"
+#include "common/job_text/parse_yaml.h"
 
 #include <map>
 #include <sstream>
@@ -6,7 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/job_text/text_tree_builder.h"
+#include "common/job_text/text_tree_builder.h"
 #include "yaml-cpp/eventhandler.h"
 #include "yaml-cpp/exceptions.h"
 #include "yaml-cpp/mark.h"

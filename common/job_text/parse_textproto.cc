@@ -1,4 +1,4 @@
-#include "client/job_text/parse_textproto.h"
+#include "common/job_text/parse_textproto.h"
 
 #include <cstdint>
 #include <limits>
@@ -8,7 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/job_text/text_tree_builder.h"
+#include "common/job_text/text_tree_builder.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 

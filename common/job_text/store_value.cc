@@ -1,4 +1,4 @@
-#include "client/job_text/store_value.h"
+#include "common/job_text/store_value.h"
 
 #include <CLI/CLI.hpp>
 #include <cmath>

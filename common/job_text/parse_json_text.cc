@@ -1,4 +1,4 @@
-#include "client/job_text/parse_json_text.h"
+#include "common/job_text/parse_json_text.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "client/job_text/text_tree_builder.h"
+#include "common/job_text/text_tree_builder.h"
 
 namespace muster {
 namespace {

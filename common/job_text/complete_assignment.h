@@ -1,5 +1,5 @@
-#ifndef MUSTER_CLIENT_JOB_TEXT_COMPLETE_ASSIGNMENT_H_
-#define MUSTER_CLIENT_JOB_TEXT_COMPLETE_ASSIGNMENT_H_
+#ifndef MUSTER_COMMON_JOB_TEXT_COMPLETE_ASSIGNMENT_H_
+#define MUSTER_COMMON_JOB_TEXT_COMPLETE_ASSIGNMENT_H_
 
 #include <string>
 
@@ -23,4 +23,4 @@ absl::StatusOr<std::string> CompleteAssignment(const std::string& assignment,
 
 }  // namespace muster
 
-#endif  // MUSTER_CLIENT_JOB_TEXT_COMPLETE_ASSIGNMENT_H_
+#endif  // MUSTER_COMMON_JOB_TEXT_COMPLETE_ASSIGNMENT_H_

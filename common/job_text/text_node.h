@@ -1,5 +1,5 @@
-#ifndef MUSTER_CLIENT_JOB_TEXT_TEXT_NODE_H_
-#define MUSTER_CLIENT_JOB_TEXT_TEXT_NODE_H_
+#ifndef MUSTER_COMMON_JOB_TEXT_TEXT_NODE_H_
+#define MUSTER_COMMON_JOB_TEXT_TEXT_NODE_H_
 
 #include <string>
 #include <vector>
@@ -52,4 +52,4 @@ absl::Status TextError(absl::string_view origin, const TextPosition& position,
 
 }  // namespace muster
 
-#endif  // MUSTER_CLIENT_JOB_TEXT_TEXT_NODE_H_
+#endif  // MUSTER_COMMON_JOB_TEXT_TEXT_NODE_H_

@@ -1,10 +1,10 @@
-#ifndef MUSTER_CLIENT_JOB_TEXT_PARSE_TEXTPROTO_H_
-#define MUSTER_CLIENT_JOB_TEXT_PARSE_TEXTPROTO_H_
+#ifndef MUSTER_COMMON_JOB_TEXT_PARSE_TEXTPROTO_H_
+#define MUSTER_COMMON_JOB_TEXT_PARSE_TEXTPROTO_H_
 
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "client/job_text/text_node.h"
+#include "common/job_text/text_node.h"
 
 namespace muster {
 
@@ -15,4 +15,4 @@ absl::StatusOr<TextNode> ParseTextproto(const std::string& text, const std::stri
 
 }  // namespace muster
 
-#endif  // MUSTER_CLIENT_JOB_TEXT_PARSE_TEXTPROTO_H_
+#endif  // MUSTER_COMMON_JOB_TEXT_PARSE_TEXTPROTO_H_

@@ -8,13 +8,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "client/job_text/complete_assignment.h"
-#include "client/job_text/fill_message.h"
-#include "client/job_text/parse_json_text.h"
-#include "client/job_text/parse_textproto.h"
-#include "client/job_text/parse_yaml.h"
-#include "client/job_text/print_yaml.h"
 #include "common/base/message_fingerprint.h"
+#include "common/job_text/complete_assignment.h"
+#include "common/job_text/fill_message.h"
+#include "common/job_text/parse_json_text.h"
+#include "common/job_text/parse_textproto.h"
+#include "common/job_text/parse_yaml.h"
+#include "common/job_text/print_yaml.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "google/protobuf/util/json_util.h"
@@ -432,6 +432,24 @@ TEST_F(AssignFieldTest, WritesValuesElementsAndLists) {
   EXPECT_EQ(spec_.labels().at("a.b"), "[c]");
 }
 
+TEST_F(AssignFieldTest, AGroupInBracesReplacesAMessage) {
+  spec_.mutable_optimizer()->set_momentum(0.5f);
+  ASSERT_TRUE(AssignField("optimizer={name: sgd, learning_rate: 0.25}", "--set", spec_).ok());
+  EXPECT_EQ(spec_.optimizer().name(), "sgd");
+  EXPECT_EQ(spec_.optimizer().learning_rate(), 0.25f);
+  EXPECT_EQ(spec_.optimizer().momentum(), 0);
+  ASSERT_TRUE(AssignField("model={ngram: {orders: 3}}", "--set", spec_).ok());
+  EXPECT_TRUE(spec_.model().has_ngram());
+  ASSERT_TRUE(AssignField("batch_changes[0]={step: 5, batch_size: 64}", "--set", spec_).ok());
+  EXPECT_EQ(spec_.batch_changes(0).batch_size(), 64);
+
+  EXPECT_EQ(Error("optimizer={nme: sgd}"),
+            "--set: optimizer has no field \"nme\"; did you mean \"name\"?");
+  EXPECT_THAT(Error("optimizer={learning_rate: fast}"),
+              HasSubstr("--set: optimizer.learning_rate is \"fast\"; expected a number"));
+  EXPECT_THAT(Error("batch_changes={step: 5}"), HasSubstr("batch_changes is a group of fields"));
+}
+
 TEST_F(AssignFieldTest, TellsWhatIsWrongAsFilesDo) {
   EXPECT_EQ(Error("optimizer.learning_rat=1"),
             "--set: optimizer has no field \"learning_rat\"; did you mean \"learning_rate\"?");
@@ -488,7 +506,7 @@ TEST_F(CompleteAssignmentTest, FindsTheOneFieldWhosePathEndsSo) {
 TEST_F(CompleteAssignmentTest, NamesTheFieldsThatItMayBe) {
   EXPECT_EQ(Complete("every_steps=5"),
             "--set: \"every_steps\" may be evaluation.every_steps or checkpoint.every_steps or "
-            "adaptive_batch.every_steps; name one of them");
+            "adaptive_batch.every_steps or balance.every_steps; name one of them");
   spec_.clear_model();
   EXPECT_EQ(Complete("classes=2"),
             "--set: \"classes\" may be model.logistic_regression.classes or model.mlp.classes or "

@@ -1,5 +1,5 @@
-#ifndef MUSTER_CLIENT_JOB_TEXT_PRINT_YAML_H_
-#define MUSTER_CLIENT_JOB_TEXT_PRINT_YAML_H_
+#ifndef MUSTER_COMMON_JOB_TEXT_PRINT_YAML_H_
+#define MUSTER_COMMON_JOB_TEXT_PRINT_YAML_H_
 
 #include <map>
 #include <string>
@@ -21,4 +21,4 @@ std::string PrintYaml(const google::protobuf::Message& message, const YamlCommen
 
 }  // namespace muster
 
-#endif  // MUSTER_CLIENT_JOB_TEXT_PRINT_YAML_H_
+#endif  // MUSTER_COMMON_JOB_TEXT_PRINT_YAML_H_

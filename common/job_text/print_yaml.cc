@@ -1,4 +1,4 @@
-#include "client/job_text/print_yaml.h"
+#include "common/job_text/print_yaml.h"
 
 #include <algorithm>
 #include <charconv>

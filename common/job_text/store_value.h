@@ -1,8 +1,8 @@
-#ifndef MUSTER_CLIENT_JOB_TEXT_STORE_VALUE_H_
-#define MUSTER_CLIENT_JOB_TEXT_STORE_VALUE_H_
+#ifndef MUSTER_COMMON_JOB_TEXT_STORE_VALUE_H_
+#define MUSTER_COMMON_JOB_TEXT_STORE_VALUE_H_
 
 #include "absl/status/status.h"
-#include "client/job_text/text_node.h"
+#include "common/job_text/text_node.h"
 
 namespace google::protobuf {
 class FieldDescriptor;
@@ -26,4 +26,4 @@ absl::Status StoreValue(const TextNode& node, const google::protobuf::FieldDescr
 
 }  // namespace muster
 
-#endif  // MUSTER_CLIENT_JOB_TEXT_STORE_VALUE_H_
+#endif  // MUSTER_COMMON_JOB_TEXT_STORE_VALUE_H_
