@@ -179,6 +179,11 @@ absl::Status CheckAsha(const v1::SearchSpec& spec) {
     return InvalidSearch("job.stop.steps", 0,
                          "`asha` needs the number of steps at which the last rung ends");
   }
+  if (!spec.job().resume_from().empty()) {
+    return InvalidSearch("job.resume_from", absl::StrCat("\"", spec.job().resume_from(), "\""),
+                         "the rungs of `asha` count steps from 0; begin with `initial_weights`, or "
+                         "search by `random` or `grid`");
+  }
   if (spec.asha().min_steps() == 0 || spec.asha().min_steps() > last) {
     return InvalidSearch("asha.min_steps", spec.asha().min_steps(),
                          absl::StrCat("it must be from 1 to job.stop.steps, ", last));

@@ -93,6 +93,8 @@ TEST(SearchValidatorTest, LimitsAndAlgorithmsFitTheJob) {
   EXPECT_THAT(Refusal(""), HasSubstr("parameters is a list of 0; give 1 to 64"));
   EXPECT_THAT(Refusal(good + "trials: 10001"), HasSubstr("it must be at most 10000"));
   EXPECT_THAT(Refusal(good + "asha {}"), HasSubstr("asha.min_steps is 0"));
+  EXPECT_THAT(Refusal(good + "asha { min_steps: 2 } job { resume_from: 'other' }"),
+              HasSubstr("job.resume_from is \"other\"; the rungs of `asha` count steps from 0"));
   EXPECT_THAT(Refusal(good + "asha { min_steps: 11 }"),
               HasSubstr("it must be from 1 to job.stop.steps, 10"));
   EXPECT_THAT(Refusal(good + "asha { min_steps: 1 reduction_factor: 1 }"),
