@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// Whether the gradients of all units are in memory together, or those of one unit at a time.
+// Says whether the gradients of all units are in memory together, or those of one at a time.
 enum class UnitsAtOnce { kAll, kOne };
 
 // The places of the gradients of a share that another data rank has to send (JobSpec.verify_every).

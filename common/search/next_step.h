@@ -7,8 +7,8 @@
 
 namespace muster {
 
-// What a search does next. It follows from the stored table alone, so a coordinator that was killed
-// decides the same again.
+// The next step of a search. It follows from the stored table alone, so a coordinator that was
+// killed decides the same again.
 struct SearchStep {
   enum class Kind {
     // A new trial begins; `trial` is one more than there are.

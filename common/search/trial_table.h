@@ -23,12 +23,12 @@ TrialJob JobOfStep(const v1::SearchRecord& record, const SearchStep& step);
 // REQUIRES: as above.
 void RecordJob(const SearchStep& step, const std::string& job_id, v1::SearchRecord& record);
 
-// How a trial's job ended.
+// The end of a trial's job.
 struct TrialEnd {
   // The clock that the job had reached.
   uint64_t last_step = 0;
   std::optional<double> objective;
-  // Why there is no objective.
+  // The reason for which there is no objective.
   std::string failure;
 };
 

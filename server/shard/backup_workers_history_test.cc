@@ -79,7 +79,7 @@ class BackupHistory {
     uint64_t clock = 0;
     Phase phase = Phase::kEnter;
     TestAnswer entry;
-    // Where the slot goes on once all is sent, and what is to be sent to each partition.
+    // The clock at which the slot goes on once all is sent, and the requests to each partition.
     uint64_t next = 0;
     std::vector<std::deque<v1::ExchangeRequest>> queues =
         std::vector<std::deque<v1::ExchangeRequest>>(kPartitions);
@@ -141,7 +141,7 @@ class BackupHistory {
     const v1::ExchangeReply& reply = slot.entry.reply();
     const std::vector<uint32_t> left_out(reply.left_out().begin(), reply.left_out().end());
     const bool in = std::count(left_out.begin(), left_out.end(), index) == 0;
-    // Of an old clock the answer names at most the caller.
+    // The answer for an old clock names at most the caller.
     if (left_out.size() == backups_) Note(slot.clock, left_out);
     slot.next = in ? slot.clock + 1 : std::max(reply.fastest_clock(), slot.clock + 1);
     for (uint32_t partition = 0; partition < kPartitions; ++partition) {

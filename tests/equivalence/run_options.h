@@ -53,7 +53,7 @@ struct RunOptions {
   StepObserver* observer = nullptr;
   // All that was decided for the job before the run, for its clocks.
   Adjustments adjustments;
-  // Of steps that are verified: how many further shares each task is asked for, after the next one.
+  // Number of further shares of a verified step that each task is asked for, after the next one.
   uint32_t further_shares = 0;
   // The order of micro-batches in jobs without a pipeline.
   StageOrder order = StageOrder::kOneForwardOneBackward;
@@ -64,7 +64,7 @@ struct RunResult {
   std::vector<TrainedValues> trained;
   // The counters of each slot's last task.
   std::vector<StrategyCounters> counters;
-  // What each slot's last task told of steps that are verified.
+  // The fingerprints of verified steps that each slot's last task told.
   std::vector<std::vector<v1::VerifyStepRequest>> verified;
   std::vector<std::vector<HookCall>> calls;
   // Held-out examples of the last evaluation, and how many were classified right.

@@ -89,7 +89,7 @@ class VerifiedStep final : public Strategy {
   SeriesPosition position_ = SeriesPosition::kLast;
   std::unique_ptr<FingerprintStream> seen_;
 
-  // What Send has to do: the units that are ready, in order, and the last micro-batch's rows, of
+  // The work of Send: the units that are ready, in order, and the last micro-batch's rows, of
   // which keys and gradients are copied.
   std::vector<int> ready_;
   MicroBatch* pushed_ = nullptr;

@@ -152,7 +152,7 @@ struct Job {
   WaitReason wait_reason = WaitReason::kNothing;
   // Why the last checkpoint is not written yet; empty: nothing is late.
   std::string checkpoint_waits_for;
-  // What the job lacks to leave a worker that is slow (SlowWorkers); empty: nothing.
+  // Says what the job lacks to leave a worker that is slow (SlowWorkers); empty: nothing.
   std::string leave_waits_for;
   // Servers whose return the job waits for.
   std::set<std::string> missing_servers;

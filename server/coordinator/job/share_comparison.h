@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// What a slot says of one data rank's share of a step: the fingerprint of its own part of the
+// A slot's opinion on one data rank's share of a step: the fingerprint of its own part of the
 // gradients.
 struct ShareOpinion {
   uint32_t slot = 0;
@@ -20,7 +20,7 @@ struct ShareOpinion {
   uint64_t gradients = 0;
 };
 
-// What follows from the opinions on a step.
+// The verdict that follows from all opinions on a step.
 struct StepVerdict {
   // The slots that computed wrong bits, each with a share in which they are.
   std::map<uint32_t, uint32_t> wrong;

@@ -101,7 +101,7 @@ TEST(ShareComparisonTest, PartsAreComparedAmongThemselves) {
   EXPECT_TRUE(CompareShares(opinions).right());
   Flip(3, 1, 0, opinions);
   EXPECT_THAT(CompareShares(opinions).wrong, ElementsAre(Pair(3, 1)));
-  // What one of them got wrong came to the other.
+  // The wrong activations of one came to the other.
   Flip(2, 1, 0, opinions);
   EXPECT_THAT(CompareShares(opinions).wrong, ElementsAre(Pair(2, 1), Pair(3, 1)));
 }

@@ -94,7 +94,7 @@ class SimulatedCluster {
     std::set<std::string> held_jobs;
     // Its reports on moves, sent with every heartbeat.
     std::vector<v1::MoveReport> moves;
-    // What its partitions took, sent with every heartbeat.
+    // The times that its partitions took, sent with every heartbeat.
     std::vector<v1::PartitionLoad> loads;
     uint32_t slots = 0;
     // Bytes of each device.

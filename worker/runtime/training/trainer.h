@@ -157,7 +157,7 @@ class Trainer {
   ProgressReporter reporter_;
 
   NoiseScale noise_scale_;
-  // What this task did of the steps since it last asked what is decided.
+  // This task's own work on the steps since it last asked what is decided.
   struct {
     uint64_t examples = 0;
     double compute_seconds = 0;

@@ -15,11 +15,11 @@ namespace muster {
 // per step, and pushes do not travel while backward computes. Used by one thread.
 class ClockEntrance {
  public:
-  // What partition 0 has decided of a clock.
+  // Partition 0's decision on a clock.
   struct Entry {
     // Slots that the clock does not wait for. A slot that repeats an old clock may get none.
     std::vector<uint32_t> left_out;
-    // Where the slot goes on if it is one of them: the newest clock that some slot has reached.
+    // A slot that is one of them goes on at this clock, the newest that some slot has reached.
     uint64_t newest_clock = 0;
 
     bool LeavesOut(uint32_t slot) const;

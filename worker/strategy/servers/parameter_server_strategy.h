@@ -233,7 +233,7 @@ class ParameterServerStrategy final : public Strategy {
   ClockEntrance entrance_;
   // True if clocks do not wait for backup workers.
   const bool enters_;
-  // What was decided of the step's clock; without backup workers it waits for all.
+  // The decision on the step's clock; without backup workers it waits for all.
   ClockEntrance::Entry entry_;
   absl::optional<uint64_t> left_out_until_;
 

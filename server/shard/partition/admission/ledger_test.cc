@@ -272,7 +272,7 @@ TEST(LedgerTest, AClosesWordClosesForSlotsThatAreLeftOut) {
     now.AddBlock(1, 0);
     EXPECT_THAT(now.Close(1), ElementsAre(1, 1)) << restored;
     EXPECT_EQ(now.closed(1), 2u);
-    // What is said again changes nothing.
+    // A repeated close changes nothing.
     EXPECT_THAT(now.Close(0, {1}), ElementsAre(0));
     EXPECT_EQ(now.slowest(), 2u);
   }
@@ -284,7 +284,7 @@ TEST(LedgerTest, ASlotThatHasContributedIsNotLeftOut) {
   EXPECT_TRUE(absl::IsInvalidArgument(ledger.CheckLeftOut(0, {2})));
   ledger.AddBlock(1, 0);
   EXPECT_THAT(ledger.CheckLeftOut(0, {1}).message(), HasSubstr("slot 1, which has pushed"));
-  // Of an earlier clock it may have.
+  // It may have pushed at an earlier clock.
   ledger.Close(0);
   EXPECT_TRUE(ledger.CheckLeftOut(0, {1}).ok());
 }

@@ -120,7 +120,7 @@ void ReadServer::ServeEntry(AdmittedCall& call) {
   v1::ExchangeReply reply;
   reply.set_already_applied(call.already_applied);
   reply.mutable_left_out()->Assign(left_out.begin(), left_out.end());
-  // Of an earlier clock only this is known.
+  // Nothing else is known of an earlier clock.
   if (left_out.empty() && !entries.HasEntered(request.slot(), request.clock())) {
     reply.add_left_out(request.slot());
   }

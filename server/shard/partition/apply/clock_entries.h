@@ -12,11 +12,11 @@ namespace v1 {
 class PartitionState;
 }  // namespace v1
 
-// Which slots take part in each clock of a job with backup workers (Chen and others, "Revisiting
-// Distributed Synchronous SGD", 2016). Partition 0 decides for all. A slot that has its gradients
-// of a clock enters the clock; once `needed` slots have, the clock is decided, and does not wait
-// for the others. An entry is a logged mutation like a push, so the order of the log is the
-// decision: a replay, a moved partition and a repeated call come to the same.
+// Knows which slots take part in each clock of a job with backup workers (Chen and others,
+// "Revisiting Distributed Synchronous SGD", 2016). Partition 0 decides for all. A slot that has its
+// gradients of a clock enters the clock; once `needed` slots have, the clock is decided, and does
+// not wait for the others. An entry is a logged mutation like a push, so the order of the log is
+// the decision: a replay, a moved partition and a repeated call come to the same.
 //
 // For example, of 4 slots and 1 backup worker, 3 are needed. Slots 2, 0 and 3 enter clock 5: it is
 // decided, and leaves out slot 1. Clock 6 takes entries now, of which slot 1's may be the first.
