@@ -118,9 +118,14 @@ absl::Status CheckReport(const v1::JobRecord& job, const v1::ReportProgressReque
   MUSTER_RETURN_IF_ERROR(CheckClock(job, "steps", report.steps()));
   // Bounds the steps so that the product fits 64 bits.
   const uint64_t largest = std::max<uint64_t>(1, LargestScaledBatch(job.spec()));
-  const uint64_t steps = std::clamp<uint64_t>(report.steps(), 1, kMostCount / largest);
-  return CheckAtMost("examples", report.examples(), steps * largest,
-                     absl::StrCat("the most of ", report.steps(), " steps"));
+  const auto most_of = [largest](uint64_t steps) {
+    return std::clamp<uint64_t>(steps, 1, kMostCount / largest) * largest;
+  };
+  MUSTER_RETURN_IF_ERROR(CheckAtMost("examples", report.examples(), most_of(report.steps()),
+                                     absl::StrCat("the most of ", report.steps(), " steps")));
+  // A slot that was left out drops those of clocks that it never computed, too.
+  return CheckAtMost("dropped_examples", report.dropped_examples(), most_of(report.clock()),
+                     absl::StrCat("the most of ", report.clock(), " steps"));
 }
 
 absl::Status CheckReport(const v1::JobRecord& job, const v1::ReportEvaluationRequest& report) {
