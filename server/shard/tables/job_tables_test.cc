@@ -26,9 +26,6 @@ TEST(JobTablesTest, NamesTheFieldThatIsWrong) {
   request = TestOpenRequest(0);
   EXPECT_THAT(Refusal(request), HasSubstr("slots is 0"));
   request = TestOpenRequest(2);
-  request.mutable_update()->set_backup_workers(2);
-  EXPECT_THAT(Refusal(request), HasSubstr("backup_workers is 2"));
-  request = TestOpenRequest(2);
   request.mutable_update()->set_staleness_bound(-1);
   EXPECT_THAT(Refusal(request), HasSubstr("staleness_bound is -1"));
   request = TestOpenRequest(2);
