@@ -20,8 +20,9 @@ constexpr absl::Duration kLease = absl::Seconds(3);
 constexpr absl::Duration kLongLease = absl::Seconds(6);
 // The job trains on while a worker stands still, and is to meet several such faults.
 constexpr uint64_t kFrozenSteps = 2400;
-// Time for which a worker must be slow before the job leaves it.
-constexpr absl::Duration kSlowAfter = absl::Seconds(3);
+// Time for which a worker must be slow before the job leaves it, and steps that take longer.
+constexpr absl::Duration kSlowAfter = absl::Seconds(2);
+constexpr uint64_t kSlowSteps = 9600;
 
 absl::StatusOr<ChaosOutcome> RunRound(const ChaosRound& round, const ChaosOptions& options,
                                       const std::string& server, ClusterRounds& cluster,
@@ -118,8 +119,8 @@ absl::StatusOr<ChaosSummary> RunChaos(const ChaosOptions& options) {
       options.folder + "/replaced-worker",
       {.lease = kLease,
        .workers = 3,
-       .steps = kFrozenSteps,
-       .checkpoint_every = kFrozenSteps / 60,
+       .steps = kSlowSteps,
+       .checkpoint_every = kSlowSteps / 60,
        .coordinator_flags = {
            absl::StrCat("--slow-after-ms=", absl::ToInt64Milliseconds(kSlowAfter))}});
   for (const ChaosRound& round : PlanChaos(options.rounds, options.seed, options.kinds)) {

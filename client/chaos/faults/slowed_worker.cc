@@ -2,6 +2,8 @@
 
 #include <signal.h>
 
+#include <vector>
+
 #include "client/chaos/faults/process_tree.h"
 
 namespace muster {
@@ -19,7 +21,8 @@ void SlowedWorker::Turn() {
     return;
   }
   if (!stopped_.empty()) return;
-  for (const pid_t task : ProcessTree()[daemon_]) {
+  const std::vector<pid_t> tasks = ProcessTree()[daemon_];
+  for (const pid_t task : tasks) {
     if (kill(task, SIGSTOP) == 0) stopped_.insert(task);
   }
 }
