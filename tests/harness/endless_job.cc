@@ -7,7 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "proto/adjustment.pb.h"
 #include "proto/job_service.pb.h"
+#include "proto/status.pb.h"
 
 namespace muster {
 namespace {
@@ -54,6 +56,22 @@ float MostApart(const ExportedTensors& a, const ExportedTensors& b) {
 
 namespace {
 
+// Returns the specification by which a job with a fixed number of workers has the batches that were
+// decided for one whose workers came and went.
+v1::JobSpec WithBatchesAsDecided(v1::JobSpec spec, const v1::JobStatus& status, uint64_t end) {
+  spec.clear_scale_batch();
+  spec.clear_min_workers();
+  spec.clear_max_workers();
+  for (const v1::Adjustment& each : status.adjustments()) {
+    if (each.clock() == 0) spec.set_batch_size(each.batch_size());
+    if (each.clock() == 0 || each.clock() >= end) continue;
+    v1::BatchChange& change = *spec.add_batch_changes();
+    change.set_step(each.clock());
+    change.set_batch_size(each.batch_size());
+  }
+  return spec;
+}
+
 // Returns what a job's last checkpoint has of its tensors.
 absl::StatusOr<ExportedTensors> ExportAll(ProcessCluster& cluster, const std::string& job_id,
                                           const v1::JobSpec& spec) {
@@ -78,6 +96,7 @@ absl::StatusOr<Weights> EndAndTrainUndisturbed(ProcessCluster& cluster, const st
   v1::JobSpec spec = status.spec();
   MUSTER_ASSIGN_OR_RETURN(weights.disturbed, ExportAll(cluster, job_id, spec));
   spec.mutable_stop()->set_steps(weights.clock);
+  if (spec.scale_batch()) spec = WithBatchesAsDecided(std::move(spec), status, weights.clock);
   // Neither durability nor checkpoints are a matter of the weights.
   spec.mutable_update()->set_durability(v1::UpdateSpec::CHECKPOINT);
   spec.clear_checkpoint();

@@ -39,7 +39,8 @@ struct Weights {
 float MostApart(const ExportedTensors& a, const ExportedTensors& b);
 
 // Cancels an endless job, and trains a job like it to the clock of its last checkpoint where
-// nothing happens any more.
+// nothing happens any more. With `scale_batch` the latter has all its workers, and the batches that
+// were decided for the former.
 absl::StatusOr<Weights> EndAndTrainUndisturbed(ProcessCluster& cluster, const std::string& job_id);
 
 }  // namespace muster

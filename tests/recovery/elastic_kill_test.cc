@@ -79,6 +79,42 @@ TEST_P(ComingAndGoingTest, EachStepIsMadeOnceWithTheSameExamples) {
   EXPECT_LT(MostApart(weights->disturbed, weights->undisturbed), 0.01);
 }
 
+// A job with fixed workers that is told the batches of one whose batches scaled comes to the same.
+TEST(ScalingBatchTest, StepsHaveTheBatchOfTheWorkersThere) {
+  auto started = ProcessCluster::Start({.servers = 0, .workers = 3, .lease = kNoLease});
+  ASSERT_TRUE(started.ok()) << started.status();
+  ProcessCluster& cluster = **started;
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_update()->set_dense(v1::UpdateSpec::ALL_REDUCE);
+  spec.mutable_update()->set_sparse(v1::UpdateSpec::ALL_REDUCE);
+  spec.set_min_workers(1);
+  spec.set_max_workers(3);
+  spec.set_scale_batch(true);
+  const uint32_t share = spec.batch_size() / spec.workers();
+  const auto id = cluster.Submit(Endless(std::move(spec), 200));
+  ASSERT_TRUE(id.ok()) << id.status();
+  const auto await_batch = [&](uint32_t workers) {
+    const auto came = cluster.Await(*id, [&](const v1::JobStatus& status) {
+      return !status.adjustments().empty() &&
+             status.adjustments().rbegin()->batch_size() == workers * share;
+    });
+    EXPECT_TRUE(came.ok()) << workers << ": " << came.status() << cluster.Diagnose(*id);
+    return came.ok() && AwaitCheckpointSince(cluster, *id).ok();
+  };
+  ASSERT_TRUE(await_batch(3));
+  cluster.Stop("worker-2");
+  ASSERT_TRUE(await_batch(2));
+  cluster.Stop("worker-1");
+  ASSERT_TRUE(await_batch(1));
+  ASSERT_TRUE(cluster.Restart("worker-1").ok());
+  ASSERT_TRUE(await_batch(2));
+  ASSERT_TRUE(cluster.Restart("worker-2").ok());
+  ASSERT_TRUE(await_batch(3));
+  const auto weights = EndAndTrainUndisturbed(cluster, *id);
+  ASSERT_TRUE(weights.ok()) << weights.status() << cluster.Diagnose(*id);
+  EXPECT_LT(MostApart(weights->disturbed, weights->undisturbed), 0.01);
+}
+
 INSTANTIATE_TEST_SUITE_P(Shards, ComingAndGoingTest,
                          ::testing::Values(Others::kHaveAll, Others::kHaveCopies,
                                            Others::kHaveNothing),
