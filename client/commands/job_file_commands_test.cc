@@ -172,7 +172,8 @@ TEST_F(JobFileCommandsTest, ShortNamesOfFieldsAreFoundAndSaid) {
   EXPECT_EQ(ambiguous.exit_code, kUsage);
   EXPECT_EQ(ambiguous.error,
             "muster: --set every_steps=1: \"every_steps\" may be evaluation.every_steps or "
-            "checkpoint.every_steps or adaptive_batch.every_steps; name one of them\n");
+            "checkpoint.every_steps or adaptive_batch.every_steps or balance.every_steps; name one "
+            "of them\n");
 }
 
 TEST_F(JobFileCommandsTest, SubmitReadsStandardInputAndChangesFields) {
