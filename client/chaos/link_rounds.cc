@@ -40,6 +40,9 @@ constexpr absl::Duration kLongestLead = absl::Milliseconds(500);
 constexpr int kF16Kills = 8;
 // Steps of the job in f16 between a kill and the next: it must have gone on.
 constexpr uint64_t kStepsBetweenKills = 3;
+// Examples and width of a job that computes for most of its time.
+constexpr uint32_t kComputingBatch = 2048;
+constexpr uint32_t kComputingWidth = 512;
 // Roads of jobs whose workers are frozen or slow.
 constexpr std::array<ChaosRoad, 5> kRoads = {ChaosRoad::kEveryPush, ChaosRoad::kCheckpoint,
                                              ChaosRoad::kAllReduce, ChaosRoad::kZeroEveryPush,
@@ -56,6 +59,12 @@ constexpr absl::Duration kAnswerPatience = absl::Seconds(20);
 v1::JobSpec LinkRounds::LinkJob(ChaosRoad road, uint32_t keep) const {
   v1::JobSpec job = ChaosJob(road, options_.steps, options_.checkpoint_every);
   job.mutable_checkpoint()->set_keep(keep);
+  if (options_.computes) {
+    job.set_batch_size(kComputingBatch);
+    v1::DeepFmSpec& model = *job.mutable_model()->mutable_deep_fm();
+    model.clear_hidden();
+    for (int layer = 0; layer < 2; ++layer) model.add_hidden(kComputingWidth);
+  }
   return job;
 }
 

@@ -41,6 +41,8 @@ class LinkRounds {
     // Of each job with an end.
     uint64_t steps = 600;
     uint64_t checkpoint_every = 10;
+    // True: most of a step's time goes to the tasks' own computing, of which ChaosJob has little.
+    bool computes = false;
     // Flags of the coordinator beside the lease.
     std::vector<std::string> coordinator_flags = {};
   };

@@ -22,7 +22,7 @@ constexpr absl::Duration kLongLease = absl::Seconds(6);
 constexpr uint64_t kFrozenSteps = 2400;
 // Time for which a worker must be slow before the job leaves it, and steps that take longer.
 constexpr absl::Duration kSlowAfter = absl::Seconds(2);
-constexpr uint64_t kSlowSteps = 9600;
+constexpr uint64_t kSlowSteps = 300;
 
 absl::StatusOr<ChaosOutcome> RunRound(const ChaosRound& round, const ChaosOptions& options,
                                       const std::string& server, ClusterRounds& cluster,
@@ -121,6 +121,8 @@ absl::StatusOr<ChaosSummary> RunChaos(const ChaosOptions& options) {
        .workers = 3,
        .steps = kSlowSteps,
        .checkpoint_every = kSlowSteps / 60,
+       // A worker is slow by what its tasks compute.
+       .computes = true,
        .coordinator_flags = {
            absl::StrCat("--slow-after-ms=", absl::ToInt64Milliseconds(kSlowAfter))}});
   for (const ChaosRound& round : PlanChaos(options.rounds, options.seed, options.kinds)) {
