@@ -51,6 +51,7 @@ constexpr std::array<ChaosRoad, 5> kRoads = {ChaosRoad::kEveryPush, ChaosRoad::k
 // which is shorter than a step.
 constexpr absl::Duration kCommitPatience = absl::Seconds(2);
 constexpr absl::Duration kCommitPoll = absl::Microseconds(300);
+constexpr absl::Duration kRetirePatience = absl::Seconds(20);
 constexpr absl::Duration kListPoll = absl::Milliseconds(10);
 constexpr absl::Duration kAnswerPatience = absl::Seconds(20);
 
@@ -405,6 +406,16 @@ absl::StatusOr<ChaosOutcome> LinkRounds::RunFrozenWorker(uint64_t seed, int free
   return outcome;
 }
 
+absl::Status LinkRounds::AwaitRetired(const std::string& job_id, uint32_t keep) {
+  for (const absl::Time until = absl::Now() + kRetirePatience; absl::Now() < until;) {
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<CommittedCheckpoint> listed, Listed(job_id));
+    if (listed.size() <= keep) return absl::OkStatus();
+    absl::SleepFor(kListPoll);
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat("job ", job_id, " has ended and still has more than ", keep, " checkpoints"));
+}
+
 absl::StatusOr<ChaosOutcome> LinkRounds::RunSlowWorker(uint64_t seed) {
   MUSTER_RETURN_IF_ERROR(StartCluster());
   const Philox random(seed, "chaos", "slow worker");
@@ -443,6 +454,10 @@ absl::StatusOr<ChaosOutcome> LinkRounds::RunSlowWorker(uint64_t seed) {
   slowed.reset();
   if (outcome.slowed == 0 && ended.ok()) {
     return absl::UnavailableError(absl::StrCat("job ", id, " ended before a worker was slowed"));
+  }
+  // Without deltas the job keeps so many in the end.
+  if (ended.ok() && road == ChaosRoad::kZeroAllReduce) {
+    MUSTER_RETURN_IF_ERROR(AwaitRetired(id, keep));
   }
   MUSTER_RETURN_IF_ERROR(CheckFiles(id, ended, committed, outcome));
   MUSTER_RETURN_IF_ERROR(CheckWeights(id, road, committed, outcome));

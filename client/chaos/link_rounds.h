@@ -78,6 +78,9 @@ class LinkRounds {
   absl::Status EndDrains();
   // Returns the job's checkpoints that the coordinator lists.
   absl::StatusOr<std::vector<CommittedCheckpoint>> Listed(const std::string& job_id);
+  // Waits until a job that has ended has no more checkpoints than it keeps: the one that it went
+  // back to is retired after the end.
+  absl::Status AwaitRetired(const std::string& job_id, uint32_t keep);
   // Calls Look of `committed` if the job has a newer checkpoint than at the last look.
   absl::Status Look(const v1::JobStatus& status, CommittedFiles& committed);
   // Submits through a link that gets a fault while the answer is under way. Exactly one job must
