@@ -43,6 +43,13 @@ void LeaveOutPipeline(v1::JobSpec& spec) {
   parallelism.clear_pipeline_layers();
 }
 
+// Leaves all workers there from start to end.
+void LeaveOutElasticity(v1::JobSpec& spec) {
+  spec.clear_min_workers();
+  spec.clear_max_workers();
+  spec.clear_scale_batch();
+}
+
 // Leaves out the roads that submit would refuse, and says why.
 void LeaveOutRefused(const v1::JobSpec& job, int staleness_bound, ComparableRoads& roads) {
   std::vector<Road> accepted;
@@ -145,15 +152,20 @@ v1::JobSpec OnRoad(const v1::JobSpec& job, const Road& road, int staleness_bound
   if (all_reduce) {
     update.set_first_bucket_bytes(job.update().first_bucket_bytes());
     update.set_bucket_bytes(job.update().bucket_bytes());
+    update.clear_backup_workers();
   } else {
-    spec.clear_min_workers();
-    spec.clear_scale_batch();
+    LeaveOutElasticity(spec);
     // Servers already hold the state that ranks would divide.
     spec.mutable_parallelism()->clear_zero();
   }
+  if (road.kind == Road::Kind::kSsp || road.kind == Road::Kind::kAsp) {
+    update.clear_backup_workers();
+    spec.clear_balance();
+    spec.clear_share_changes();
+    spec.clear_verify_every();
+  }
   if (road.zero_stage.has_value()) {
-    spec.clear_min_workers();
-    spec.clear_scale_batch();
+    LeaveOutElasticity(spec);
     v1::ZeroSpec& zero = *spec.mutable_parallelism()->mutable_zero();
     if (*road.zero_stage == 0) zero.Clear();
     if (*road.zero_stage > 0) zero.set_stage(*road.zero_stage);
@@ -170,6 +182,7 @@ v1::JobSpec OnRoad(const v1::JobSpec& job, const Road& road, int staleness_bound
   update.set_unlimited_staleness(road.kind == Road::Kind::kAsp);
   // Writing between steps would be measured, too.
   update.set_durability(v1::UpdateSpec::CHECKPOINT);
+  update.clear_move_hot_partitions();
   spec.mutable_checkpoint()->set_keep_best(false);
   return spec;
 }

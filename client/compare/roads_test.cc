@@ -4,6 +4,8 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include "common/job/test_jobs.h"
+#include "common/job/validation/job_validator.h"
 #include "proto/job.pb.h"
 
 namespace muster {
@@ -85,6 +87,27 @@ TEST(RoadsTest, StagesAreForSeveralDataRanks) {
   job.mutable_compute()->clear_device();
   job.mutable_parallelism()->set_context(2);
   EXPECT_EQ(StagesOf(job).roads.size(), 4);
+}
+
+// Each road is a job that submit takes.
+TEST(RoadsTest, WhatARoadDoesNotKnowIsLeftOut) {
+  v1::JobSpec on_servers = SmallJob();
+  on_servers.set_workers(4);
+  on_servers.mutable_update()->set_backup_workers(1);
+  on_servers.mutable_update()->set_move_hot_partitions(true);
+  on_servers.mutable_update()->set_durability(v1::UpdateSpec::EVERY_PUSH);
+  v1::JobSpec elastic = AllReduceJob();
+  elastic.set_min_workers(1);
+  elastic.set_max_workers(4);
+  elastic.set_scale_batch(true);
+  elastic.mutable_balance();
+  elastic.set_verify_every(5);
+  for (const v1::JobSpec& job : {on_servers, elastic}) {
+    ASSERT_EQ(ValidateJob(job), absl::OkStatus());
+    for (const Road& road : RoadsOf(job, 4).roads) {
+      EXPECT_EQ(ValidateJob(OnRoad(job, road, 4)), absl::OkStatus()) << road.name;
+    }
+  }
 }
 
 TEST(RoadsTest, AWireThatAllReduceDoesNotKnowLeavesItOut) {

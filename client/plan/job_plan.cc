@@ -44,6 +44,7 @@ v1::JobSpec OnServers(const v1::JobSpec& spec) {
   update.clear_first_bucket_bytes();
   update.clear_bucket_bytes();
   on_servers.clear_min_workers();
+  on_servers.clear_max_workers();
   on_servers.clear_scale_batch();
   on_servers.mutable_parallelism()->clear_zero();
   return on_servers;

@@ -55,6 +55,10 @@ void LeaveOneStep(ProofClipping clipping, v1::JobSpec& spec) {
   spec.mutable_checkpoint()->Clear();
   spec.mutable_checkpoint()->set_keep_best(false);
   spec.mutable_update()->set_durability(v1::UpdateSpec::CHECKPOINT);
+  spec.mutable_update()->clear_move_hot_partitions();
+  // The step is that of all examples, made once.
+  spec.mutable_update()->clear_backup_workers();
+  spec.clear_verify_every();
   spec.clear_labels();
   spec.clear_description();
 }
@@ -98,6 +102,7 @@ void ChangeWhatIsNotProved(ProofJobs& proof) {
   }
   spec.clear_resume_from();
   spec.clear_min_workers();
+  spec.clear_max_workers();
   spec.clear_scale_batch();
 }
 

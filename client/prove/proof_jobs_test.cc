@@ -75,6 +75,23 @@ TEST(ProofJobsTest, HaveTheSharesOfTheFirstStep) {
   EXPECT_TRUE(shared->one.share_changes().empty());
 }
 
+TEST(ProofJobsTest, LeaveOutWhatNeedsSeveralStepsOrOtherWorkers) {
+  const std::string on_servers =
+      "workers: 4 stop { epochs: 0 steps: 9 } update { dense: PARAMETER_SERVER sparse: "
+      "PARAMETER_SERVER ";
+  for (const std::string& job :
+       {on_servers + "backup_workers: 1 }",
+        on_servers + "durability: EVERY_PUSH move_hot_partitions: true }",
+        std::string("workers: 2 min_workers: 1 max_workers: 4 scale_batch: true verify_every: 3 "
+                    "stop { epochs: 0 steps: 9 }")}) {
+    const auto proof = MakeProofJobs(Job(job), ProofClipping::kNone);
+    ASSERT_TRUE(proof.ok()) << job << ": " << proof.status();
+    EXPECT_EQ(ValidateJob(proof->mesh), absl::OkStatus()) << job;
+    EXPECT_EQ(ValidateJob(proof->one), absl::OkStatus()) << job;
+    EXPECT_EQ(proof->mesh.verify_every(), 0u);
+  }
+}
+
 TEST(ProofJobsTest, MayClipAsTheJobDoes) {
   const auto proof = MakeProofJobs(Job(), ProofClipping::kAsTheJob);
   ASSERT_TRUE(proof.ok()) << proof.status();
