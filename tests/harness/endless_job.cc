@@ -99,7 +99,6 @@ absl::StatusOr<Weights> EndAndTrainUndisturbed(ProcessCluster& cluster, const st
   if (spec.scale_batch()) spec = WithBatchesAsDecided(std::move(spec), status, weights.clock);
   // Neither durability nor checkpoints are a matter of the weights.
   spec.mutable_update()->set_durability(v1::UpdateSpec::CHECKPOINT);
-  spec.mutable_update()->clear_move_hot_partitions();
   spec.clear_checkpoint();
   MUSTER_ASSIGN_OR_RETURN(const std::string undisturbed, cluster.Submit(spec));
   MUSTER_ASSIGN_OR_RETURN(status, cluster.AwaitEnd(undisturbed));
