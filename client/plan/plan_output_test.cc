@@ -56,8 +56,9 @@ TEST(PlanOutputTest, SaysHowLongDocumentsAre) {
 TEST(PlanOutputTest, SaysWhatStepsThatAreComparedCost) {
   EXPECT_THAT(PlanText(*PlanOf(Gpt("workers: 2"))), Not(HasSubstr("verify_every")));
   const std::string text = PlanText(*PlanOf(Gpt("workers: 2 verify_every: 50")));
-  EXPECT_THAT(text, HasSubstr("; one step in 50 is computed twice and compared (verify_every), 2.0 % "
-                              "more in all\n"));
+  EXPECT_THAT(text,
+              HasSubstr("; one step in 50 is computed twice and compared (verify_every), 2.0 % "
+                        "more in all\n"));
   EXPECT_THAT(text, HasSubstr("gradients of another data rank's examples"));
 }
 

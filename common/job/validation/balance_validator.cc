@@ -94,9 +94,10 @@ absl::Status ValidateBalance(const v1::JobSpec& spec) {
                    "leave one of the two out, or give shares by share_changes");
   }
   if (spec.update().backup_workers() > 0) {
-    return Invalid("balance", "set",
-                   "but update.backup_workers drops what slow workers compute; leave one of the two "
-                   "out");
+    return Invalid(
+        "balance", "set",
+        "but update.backup_workers drops what slow workers compute; leave one of the two "
+        "out");
   }
   if (const float most = spec.balance().most(); most != 0 && !(most > 1 && most <= 10)) {
     return Invalid("balance.most", most,

@@ -367,8 +367,8 @@ absl::Status Trainer::RunEngine(uint64_t clock, StepSums& sums, absl::Duration& 
 uint64_t Trainer::OwnExamples(uint64_t first, uint64_t end) const {
   uint64_t count = 0;
   for (uint64_t clock = first; clock < end; ++clock) {
-    count += static_cast<uint64_t>(
-        sampler_->ShareSize(static_cast<int64_t>(clock), DataRank(options_)));
+    count +=
+        static_cast<uint64_t>(sampler_->ShareSize(static_cast<int64_t>(clock), DataRank(options_)));
   }
   return count;
 }
