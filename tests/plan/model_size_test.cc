@@ -19,7 +19,7 @@
 #include "worker/data/dataset.h"
 #include "worker/models/create_model.h"
 #include "worker/models/resolve_transformer.h"
-#include "worker/nn/transformer/transformer_memory.h"
+#include "worker/nn/transformer/arrays/transformer_memory.h"
 
 namespace muster {
 namespace {

@@ -9,7 +9,7 @@
 #include "common/base/status_macros.h"
 #include "proto/job.pb.h"
 #include "worker/models/resolve_transformer.h"
-#include "worker/nn/transformer/transformer_tensors.h"
+#include "worker/nn/transformer/arrays/transformer_tensors.h"
 
 namespace muster {
 namespace {

@@ -9,7 +9,7 @@
 #include "common/model_files/weights.h"
 #include "worker/generate/generator.h"
 #include "worker/models/transformer_decoder.h"
-#include "worker/nn/transformer/adapter_shape.h"
+#include "worker/nn/transformer/arrays/adapter_shape.h"
 
 namespace muster {
 

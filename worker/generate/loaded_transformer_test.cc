@@ -19,7 +19,7 @@
 #include "worker/generate/generator.h"
 #include "worker/models/resolve_transformer.h"
 #include "worker/nn/gradient_check.h"
-#include "worker/nn/transformer/transformer_tensors.h"
+#include "worker/nn/transformer/arrays/transformer_tensors.h"
 
 namespace muster {
 namespace {

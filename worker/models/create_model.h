@@ -8,7 +8,7 @@
 #include "common/mesh/mesh.h"
 #include "worker/data/dataset.h"
 #include "worker/nn/model.h"
-#include "worker/nn/transformer/adapter_shape.h"
+#include "worker/nn/transformer/arrays/adapter_shape.h"
 
 namespace muster {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "worker/nn/transformer/transformer_shape.h"
+#include "worker/nn/transformer/arrays/transformer_shape.h"
 
 namespace muster {
 

@@ -15,9 +15,9 @@
 #include "worker/models/checks.h"
 #include "worker/models/resolve_transformer.h"
 #include "worker/nn/context_group.h"
+#include "worker/nn/transformer/arrays/transformer_tensors.h"
 #include "worker/nn/transformer/host_backend.h"
 #include "worker/nn/transformer/stream_boundary.h"
-#include "worker/nn/transformer/transformer_tensors.h"
 #include "worker/nn/transformer/transformer_units.h"
 
 namespace muster {

@@ -9,8 +9,8 @@
 #include "common/tensor/dtype.h"
 #include "worker/data/dataset.h"
 #include "worker/nn/model.h"
+#include "worker/nn/transformer/arrays/transformer_shape.h"
 #include "worker/nn/transformer/transformer_backend.h"
-#include "worker/nn/transformer/transformer_shape.h"
 
 namespace muster {
 
@@ -19,10 +19,10 @@ class ComputeSpec;
 class TransformerSpec;
 }  // namespace v1
 
-// Returns a decoder-only language model: worker/nn/transformer/transformer_shape.h says which,
-// transformer_tensors.h its tensors. Units are the embedding, each block, and the head with the
-// loss; the loss is summed over all tokens with a label. Metric: bits_per_byte. InvalidArgument as
-// CreateModel says.
+// Returns a decoder-only language model: worker/nn/transformer/arrays/transformer_shape.h says
+// which, transformer_tensors.h its tensors. Units are the embedding, each block, and the head with
+// the loss; the loss is summed over all tokens with a label. Metric: bits_per_byte. InvalidArgument
+// as CreateModel says.
 absl::StatusOr<std::unique_ptr<const Model>> CreateTransformer(const v1::TransformerSpec& spec,
                                                                const v1::ComputeSpec& compute,
                                                                const DatasetInfo& data,

@@ -8,8 +8,8 @@
 #include "common/base/status_macros.h"
 #include "common/kernels/transformer/attention.h"
 #include "common/kernels/transformer/rotary.h"
-#include "worker/nn/transformer/attention_step.h"
-#include "worker/nn/transformer/compute_context.h"
+#include "worker/nn/transformer/arrays/compute_context.h"
+#include "worker/nn/transformer/attention/attention_step.h"
 
 namespace muster {
 namespace {

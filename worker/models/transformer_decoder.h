@@ -11,13 +11,13 @@
 #include "absl/types/span.h"
 #include "common/compute/host_ops.h"
 #include "worker/nn/layer.h"
+#include "worker/nn/transformer/arrays/transformer_arrays.h"
+#include "worker/nn/transformer/arrays/transformer_memory.h"
+#include "worker/nn/transformer/arrays/transformer_shape.h"
+#include "worker/nn/transformer/arrays/transformer_tensors.h"
 #include "worker/nn/transformer/residual_norm.h"
-#include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_block.h"
 #include "worker/nn/transformer/transformer_embedding.h"
-#include "worker/nn/transformer/transformer_memory.h"
-#include "worker/nn/transformer/transformer_shape.h"
-#include "worker/nn/transformer/transformer_tensors.h"
 
 namespace muster {
 

@@ -12,7 +12,7 @@
 #include "common/tensor/dtype.h"
 #include "worker/data/batch.h"
 #include "worker/nn/model.h"
-#include "worker/nn/transformer/transformer_shape.h"
+#include "worker/nn/transformer/arrays/transformer_shape.h"
 
 namespace muster {
 

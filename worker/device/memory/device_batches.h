@@ -11,8 +11,8 @@
 #include "common/device/device.h"
 #include "common/kernels/transformer/op_arrays.h"
 #include "common/plan/device/device_memory_layout.h"
-#include "worker/nn/transformer/transformer_arrays.h"
-#include "worker/nn/transformer/transformer_shape.h"
+#include "worker/nn/transformer/arrays/transformer_arrays.h"
+#include "worker/nn/transformer/arrays/transformer_shape.h"
 
 namespace muster {
 

@@ -6,8 +6,8 @@
 #include "common/kernels/device/device_optimizer.h"
 #include "common/kernels/transformer/head_sums.h"
 #include "worker/device/memory/device_batches.h"
-#include "worker/nn/transformer/transformer_memory.h"
-#include "worker/nn/transformer/transformer_tensors.h"
+#include "worker/nn/transformer/arrays/transformer_memory.h"
+#include "worker/nn/transformer/arrays/transformer_tensors.h"
 
 namespace muster {
 

@@ -14,8 +14,8 @@
 #include "common/tensor/dtype.h"
 #include "worker/device/memory/await_device_memory.h"
 #include "worker/nn/model.h"
-#include "worker/nn/transformer/transformer_arrays.h"
-#include "worker/nn/transformer/transformer_shape.h"
+#include "worker/nn/transformer/arrays/transformer_arrays.h"
+#include "worker/nn/transformer/arrays/transformer_shape.h"
 
 namespace muster {
 

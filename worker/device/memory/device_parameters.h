@@ -9,8 +9,8 @@
 #include "absl/types/span.h"
 #include "common/partition/dense_layout.h"
 #include "common/partition/tensor_spec.h"
-#include "worker/nn/transformer/transformer_shape.h"
-#include "worker/nn/transformer/transformer_tensors.h"
+#include "worker/nn/transformer/arrays/transformer_shape.h"
+#include "worker/nn/transformer/arrays/transformer_tensors.h"
 
 namespace muster {
 

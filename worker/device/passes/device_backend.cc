@@ -9,7 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/kernels/transformer/head_sums.h"
 #include "worker/nn/context_group.h"
-#include "worker/nn/transformer/context_tokens.h"
+#include "worker/nn/transformer/attention/context_tokens.h"
 
 namespace muster {
 namespace {

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "worker/device/passes/device_passes.h"
+#include "worker/nn/transformer/arrays/transformer_shape.h"
 #include "worker/nn/transformer/transformer_backend.h"
-#include "worker/nn/transformer/transformer_shape.h"
 
 namespace muster {
 

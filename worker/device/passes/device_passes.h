@@ -27,8 +27,8 @@
 #include "worker/device/passes/device_recorder.h"
 #include "worker/nn/context_group.h"
 #include "worker/nn/model.h"
-#include "worker/nn/transformer/transformer_arrays.h"
-#include "worker/nn/transformer/transformer_shape.h"
+#include "worker/nn/transformer/arrays/transformer_arrays.h"
+#include "worker/nn/transformer/arrays/transformer_shape.h"
 
 namespace muster {
 

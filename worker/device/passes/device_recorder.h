@@ -13,7 +13,7 @@
 #include "common/compute/device_ops.h"
 #include "common/device/device.h"
 #include "worker/nn/residual_stream.h"
-#include "worker/nn/transformer/transformer_arrays.h"
+#include "worker/nn/transformer/arrays/transformer_arrays.h"
 
 namespace muster {
 

@@ -10,8 +10,8 @@
 #include "worker/nn/counting_group.h"
 #include "worker/nn/expert_group.h"
 #include "worker/nn/tensor_group.h"
-#include "worker/nn/transformer/context_tokens.h"
-#include "worker/nn/transformer/transformer_memory.h"
+#include "worker/nn/transformer/arrays/transformer_memory.h"
+#include "worker/nn/transformer/attention/context_tokens.h"
 
 namespace muster {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "common/compute/activation_layout.h"
 #include "common/tensor/dtype.h"
+#include "worker/nn/transformer/arrays/transformer_shape.h"
 #include "worker/nn/transformer/transformer_backend.h"
-#include "worker/nn/transformer/transformer_shape.h"
 
 namespace muster {
 

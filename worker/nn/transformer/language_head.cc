@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "worker/nn/tensor_group.h"
-#include "worker/nn/transformer/tensor_rows.h"
+#include "worker/nn/transformer/arrays/tensor_rows.h"
+#include "worker/nn/transformer/arrays/typed_array.h"
 #include "worker/nn/transformer/transformer_block.h"
-#include "worker/nn/transformer/typed_array.h"
 
 namespace muster {
 LanguageHead::LanguageHead(const TransformerShape& shape, int64_t tokens)

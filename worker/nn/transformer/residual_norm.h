@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "worker/nn/transformer/compute_context.h"
-#include "worker/nn/transformer/transformer_arrays.h"
-#include "worker/nn/transformer/transformer_shape.h"
+#include "worker/nn/transformer/arrays/compute_context.h"
+#include "worker/nn/transformer/arrays/transformer_arrays.h"
+#include "worker/nn/transformer/arrays/transformer_shape.h"
 
 namespace muster {
 

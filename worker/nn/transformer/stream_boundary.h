@@ -6,9 +6,9 @@
 
 #include "absl/types/span.h"
 #include "worker/nn/residual_stream.h"
-#include "worker/nn/transformer/compute_context.h"
-#include "worker/nn/transformer/transformer_arrays.h"
-#include "worker/nn/transformer/transformer_shape.h"
+#include "worker/nn/transformer/arrays/compute_context.h"
+#include "worker/nn/transformer/arrays/transformer_arrays.h"
+#include "worker/nn/transformer/arrays/transformer_shape.h"
 
 namespace muster {
 

@@ -13,7 +13,7 @@
 #include "worker/nn/layer_context.h"
 #include "worker/nn/model.h"
 #include "worker/nn/residual_stream.h"
-#include "worker/nn/transformer/transformer_arrays.h"
+#include "worker/nn/transformer/arrays/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_units.h"
 
 namespace muster {

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/nn/tensor_group.h"
-#include "worker/nn/transformer/parallel_linear.h"
+#include "worker/nn/transformer/adapters/parallel_linear.h"
 
 namespace muster {
 namespace {

@@ -5,15 +5,15 @@
 #include <string>
 
 #include "absl/types/optional.h"
-#include "worker/nn/transformer/attention_step.h"
-#include "worker/nn/transformer/block_adapters.h"
-#include "worker/nn/transformer/compute_context.h"
-#include "worker/nn/transformer/dense_feed_forward.h"
-#include "worker/nn/transformer/expert_feed_forward.h"
-#include "worker/nn/transformer/query_key_norm.h"
+#include "worker/nn/transformer/adapters/block_adapters.h"
+#include "worker/nn/transformer/arrays/compute_context.h"
+#include "worker/nn/transformer/arrays/transformer_arrays.h"
+#include "worker/nn/transformer/arrays/transformer_shape.h"
+#include "worker/nn/transformer/attention/attention_step.h"
+#include "worker/nn/transformer/attention/query_key_norm.h"
+#include "worker/nn/transformer/feed_forward/dense_feed_forward.h"
+#include "worker/nn/transformer/feed_forward/expert_feed_forward.h"
 #include "worker/nn/transformer/residual_norm.h"
-#include "worker/nn/transformer/transformer_arrays.h"
-#include "worker/nn/transformer/transformer_shape.h"
 
 namespace muster {
 

@@ -1,7 +1,7 @@
 #include "worker/nn/transformer/transformer_embedding.h"
 
 #include "worker/nn/tensor_group.h"
-#include "worker/nn/transformer/tensor_rows.h"
+#include "worker/nn/transformer/arrays/tensor_rows.h"
 
 namespace muster {
 

@@ -1,8 +1,8 @@
 #ifndef MUSTER_WORKER_NN_TRANSFORMER_TRANSFORMER_EMBEDDING_H_
 #define MUSTER_WORKER_NN_TRANSFORMER_TRANSFORMER_EMBEDDING_H_
 
-#include "worker/nn/transformer/compute_context.h"
-#include "worker/nn/transformer/transformer_shape.h"
+#include "worker/nn/transformer/arrays/compute_context.h"
+#include "worker/nn/transformer/arrays/transformer_shape.h"
 
 namespace muster {
 

@@ -5,7 +5,7 @@
 
 #include "absl/types/span.h"
 #include "worker/nn/tensor_group.h"
-#include "worker/nn/transformer/context_attention.h"
+#include "worker/nn/transformer/attention/context_attention.h"
 #include "worker/nn/transformer/residual_norm.h"
 
 namespace muster {

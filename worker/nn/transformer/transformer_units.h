@@ -7,15 +7,15 @@
 
 #include "worker/nn/layer.h"
 #include "worker/nn/model_parameters.h"
-#include "worker/nn/transformer/attention_step.h"
-#include "worker/nn/transformer/compute_context.h"
-#include "worker/nn/transformer/heads_attention.h"
+#include "worker/nn/transformer/arrays/compute_context.h"
+#include "worker/nn/transformer/arrays/transformer_arrays.h"
+#include "worker/nn/transformer/arrays/transformer_shape.h"
+#include "worker/nn/transformer/arrays/transformer_tensors.h"
+#include "worker/nn/transformer/attention/attention_step.h"
+#include "worker/nn/transformer/attention/heads_attention.h"
 #include "worker/nn/transformer/language_head.h"
-#include "worker/nn/transformer/transformer_arrays.h"
 #include "worker/nn/transformer/transformer_block.h"
 #include "worker/nn/transformer/transformer_embedding.h"
-#include "worker/nn/transformer/transformer_shape.h"
-#include "worker/nn/transformer/transformer_tensors.h"
 
 namespace muster {
 

@@ -12,7 +12,7 @@
 #include "worker/data/batch.h"
 #include "worker/nn/low_precision_copies.h"
 #include "worker/nn/model.h"
-#include "worker/nn/transformer/transformer_shape.h"
+#include "worker/nn/transformer/arrays/transformer_shape.h"
 
 namespace muster {
 
