@@ -67,6 +67,20 @@ TEST_P(UnequalSharesTest, ATaskThatTakesOverLeavesTheSameBits) {
   }
 }
 
+TEST_P(UnequalSharesTest, TheBatchChangesBesideThem) {
+  v1::JobSpec spec = Job();
+  for (const auto& [step, batch_size] : {std::pair<uint64_t, uint32_t>(3, 20), {9, 28}}) {
+    v1::BatchChange& change = *spec.add_batch_changes();
+    change.set_step(step);
+    change.set_batch_size(batch_size);
+  }
+  const TrainedValues alone = TrainLocally(spec);
+  RunOptions options;
+  options.keys = alone.keys;
+  ExpectClose(TrainOnServers(spec, options).trained[0], alone, 1e-5);
+  ExpectClose(TrainByAllReduce(ByAllReduceInSmallBuckets(spec), options).trained[0], alone, 1e-5);
+}
+
 // The shares that `balance` decided, which are in the job's record, as `share_changes` of another.
 TEST_P(UnequalSharesTest, ARunIsRepeatedWithWhatWasDecided) {
   const v1::JobSpec spec = ByAllReduceInSmallBuckets(Job());

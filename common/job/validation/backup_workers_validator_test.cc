@@ -46,6 +46,24 @@ TEST(BackupWorkersValidatorTest, RefusesByNameWhereEveryExampleOrWorkerCounts) {
       {"adaptive", [](v1::JobSpec& spec) { spec.mutable_adaptive_batch()->set_max_batch_size(64); },
        HasSubstr("adaptive_batch")},
       {"verified", [](v1::JobSpec& spec) { spec.set_verify_every(5); }, HasSubstr("verify_every")},
+      {"tokens",
+       [](v1::JobSpec& spec) {
+         spec.mutable_stop()->clear_steps();
+         spec.mutable_stop()->set_tokens(1000);
+       },
+       HasSubstr("stop.tokens")},
+      {"elastic", [](v1::JobSpec& spec) { spec.set_min_workers(1); }, HasSubstr("min_workers")},
+      {"tensor ranks",
+       [](v1::JobSpec& spec) {
+         spec.set_workers(4);
+         spec.mutable_parallelism()->set_tensor(2);
+       },
+       HasSubstr("parallelism.tensor")},
+      {"ZeRO 3",
+       [](v1::JobSpec& spec) { spec.mutable_parallelism()->mutable_zero()->set_stage(3); },
+       HasSubstr("parallelism.zero.stage 3")},
+      {"f16", [](v1::JobSpec& spec) { spec.mutable_compute()->set_type(v1::ComputeSpec::F16); },
+       HasSubstr("compute.type is F16")},
   };
   for (const BadJob& job : jobs) {
     SCOPED_TRACE(job.name);

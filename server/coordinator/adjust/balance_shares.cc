@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -19,9 +20,9 @@ namespace {
 constexpr double kEqualParts = 1000;
 constexpr float kDefaultMost = 4;
 // The least difference from where a rank should be that counts, in equal shares, and the number of
-// decisions after which it has doubled.
+// changes after which it has doubled.
 constexpr double kLeastDifference = 0.05;
-constexpr double kDecisionsThatDouble = 200;
+constexpr double kChangesThatDouble = 200;
 
 // Returns the multiples of an equal share that data ranks take now.
 std::vector<double> PresentShares(const v1::Adjustment& present, size_t data_ranks) {
@@ -62,11 +63,25 @@ std::vector<double> SharesBySpeed(const std::vector<double>& speeds, double divi
   return shares_at(high);
 }
 
+// Returns how often the job's shares have changed.
+int ChangesOfShares(const v1::JobRecord& record) {
+  int changes = 0;
+  std::vector<uint32_t> last;
+  for (const v1::Adjustment& adjustment : record.adjustments()) {
+    std::vector<uint32_t> shares(adjustment.shares().begin(), adjustment.shares().end());
+    if (shares == last) continue;
+    ++changes;
+    last = std::move(shares);
+  }
+  return changes;
+}
+
 }  // namespace
 
 std::string DecideShares(const AdjustmentFacts& facts, v1::Adjustment& next) {
   const v1::JobSpec& spec = facts.record.spec();
-  const std::vector<double>& speeds = facts.speeds;
+  std::vector<double> speeds;
+  for (const DataRankSpeed& each : facts.speeds) speeds.push_back(each.examples_per_second);
   if (!MayBalance(spec, facts.clock)) return "";
   const std::vector<double> present = PresentShares(next, speeds.size());
   // Ranks with a speed divide what they have together.
@@ -84,13 +99,13 @@ std::string DecideShares(const AdjustmentFacts& facts, v1::Adjustment& next) {
     difference = std::max(difference, std::abs(goal - present[i]));
     parts.push_back(static_cast<uint32_t>(std::lround(kEqualParts * (present[i] + goal) / 2)));
   }
-  const double decided = facts.record.adjustments_size();
-  if (difference < kLeastDifference * (1 + decided / kDecisionsThatDouble)) return "";
+  const double changes = ChangesOfShares(facts.record);
+  if (difference < kLeastDifference * (1 + changes / kChangesThatDouble)) return "";
   next.mutable_shares()->Assign(parts.begin(), parts.end());
   const auto slowest = std::min_element(
       speeds.begin(), speeds.end(), [](double a, double b) { return a > 0 && (b <= 0 || a < b); });
-  return absl::StrFormat("data rank %d computes %.3g examples a second, the fastest %.3g",
-                         slowest - speeds.begin(), *slowest,
+  return absl::StrFormat("slot %d computes %.3g examples a second, the fastest %.3g",
+                         facts.speeds[slowest - speeds.begin()].slot, *slowest,
                          *std::max_element(speeds.begin(), speeds.end()));
 }
 

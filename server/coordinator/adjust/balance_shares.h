@@ -13,8 +13,8 @@ namespace muster {
 // speed keep their parts.
 //
 // Nothing changes while every rank is within a twentieth of an equal share of where it should be.
-// This bound grows with the number of decisions that the job has had, so that noise cannot make its
-// record long: after 200 it has doubled.
+// This bound grows with the number of times that shares have changed, so that noise cannot make the
+// job's record long: after 200 it has doubled.
 //
 // Changes `next`, which holds what holds up to now, and returns why; empty: nothing changes.
 std::string DecideShares(const AdjustmentFacts& facts, v1::Adjustment& next);

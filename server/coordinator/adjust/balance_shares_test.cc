@@ -16,6 +16,7 @@
 namespace muster {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -31,8 +32,13 @@ class BalanceSharesTest : public testing::Test {
 
   // Returns the parts that are decided, of which the record then knows; none: nothing changes.
   std::vector<uint32_t> Decide(uint64_t clock, std::vector<double> speeds) {
-    const std::optional<v1::Adjustment> next =
-        DecideAdjustment({.record = record_, .clock = clock, .speeds = std::move(speeds)});
+    AdjustmentFacts facts{.record = record_, .clock = clock};
+    for (const double speed : speeds) {
+      // Each data rank has two slots.
+      const auto slot = static_cast<uint32_t>(2 * facts.speeds.size() + 1);
+      facts.speeds.push_back({.examples_per_second = speed, .slot = slot});
+    }
+    const std::optional<v1::Adjustment> next = DecideAdjustment(facts);
     if (!next.has_value()) return {};
     *record_.add_adjustments() = *next;
     return {next->shares().begin(), next->shares().end()};
@@ -44,7 +50,7 @@ class BalanceSharesTest : public testing::Test {
 TEST_F(BalanceSharesTest, MovesHalfOfTheWay) {
   EXPECT_THAT(Decide(10, {2, 2, 1, 2}), ElementsAre(1071, 1071, 786, 1071));
   EXPECT_THAT(record_.adjustments(0).reason(),
-              HasSubstr("data rank 2 computes 1 examples a second, the fastest 2"));
+              HasSubstr("slot 5 computes 1 examples a second, the fastest 2"));
   EXPECT_THAT(DescribeAdjustment({}, record_.adjustments(0)),
               HasSubstr("data ranks take 1.07, 1.07, 0.79, 1.07 of an equal share"));
   EXPECT_THAT(Decide(20, {2, 2, 1, 2}), ElementsAre(1107, 1107, 679, 1107));
@@ -93,6 +99,34 @@ TEST_F(BalanceSharesTest, SharesAreBounded) {
   ASSERT_EQ(last.size(), 4u);
   const double all = std::accumulate(last.begin(), last.end(), 0.0);
   EXPECT_NEAR(4 * last[3] / all, 0.5, 0.06);
+}
+
+TEST_F(BalanceSharesTest, TheBatchGrowsBesideThem) {
+  record_.mutable_spec()->set_batch_size(40);
+  record_.mutable_spec()->mutable_adaptive_batch()->set_max_batch_size(200);
+  record_.mutable_spec()->mutable_adaptive_batch()->set_every_steps(10);
+  const AdjustmentFacts facts{.record = record_,
+                              .clock = 10,
+                              .noise_scale = 1e9,
+                              .speeds = {{2, 0}, {2, 1}, {1, 2}, {2, 3}}};
+  const std::optional<v1::Adjustment> next = DecideAdjustment(facts);
+  ASSERT_TRUE(next.has_value());
+  EXPECT_EQ(next->batch_size(), 80u);
+  EXPECT_THAT(next->shares(), ElementsAre(1071, 1071, 786, 1071));
+  EXPECT_THAT(next->reason(), AllOf(HasSubstr("noise scale"), HasSubstr("slot 2 computes 1 ")));
+  *record_.add_adjustments() = *next;
+  // A later decision on one of them keeps the other.
+  EXPECT_THAT(Decide(20, {2, 2, 1, 2}), ElementsAre(1107, 1107, 679, 1107));
+  EXPECT_EQ(record_.adjustments(1).batch_size(), 80u);
+}
+
+TEST_F(BalanceSharesTest, OtherDecisionsDoNotWidenTheBound) {
+  for (uint64_t clock = 1; clock <= 1000; ++clock) {
+    v1::Adjustment& other = *record_.add_adjustments();
+    other.set_clock(clock);
+    other.set_rate_factor(0.5);
+  }
+  EXPECT_THAT(Decide(1010, {1.1, 1, 1, 1}), testing::Not(IsEmpty()));
 }
 
 // Speeds that are measured with an error of a tenth: the record stays short.

@@ -14,6 +14,13 @@ namespace v1 {
 class JobRecord;
 }  // namespace v1
 
+// The speed of a data rank: that of its slowest slot's own work.
+struct DataRankSpeed {
+  // 0: not known.
+  double examples_per_second = 0;
+  uint32_t slot = 0;
+};
+
 // The facts that are known when something may be decided for a job.
 struct AdjustmentFacts {
   // The job, with all evaluations and adjustments up to the clock.
@@ -22,8 +29,8 @@ struct AdjustmentFacts {
   uint64_t clock = 0;
   // The gradient noise scale in examples; absent: no task knows it.
   absl::optional<double> noise_scale;
-  // Examples that each data rank computes in a second of its own work; 0: not known.
-  std::vector<double> speeds;
+  // The speed of each data rank.
+  std::vector<DataRankSpeed> speeds;
 };
 
 // Decides what changes for the steps from the clock on: asks each decider in turn. Absent: nothing

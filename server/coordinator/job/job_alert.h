@@ -19,6 +19,8 @@ struct JobAlert {
     // A program reported a loss that is not a finite number, the first after a finite one. (A model
     // of Muster's fails then.)
     kNotFinite,
+    // The job has left a worker and takes no slot of it again; the job goes on.
+    kLeftWorker,
   };
 
   Kind kind = Kind::kFailed;
@@ -43,6 +45,8 @@ constexpr absl::string_view NameOf(JobAlert::Kind kind) {
       return "stalled";
     case JobAlert::Kind::kNotFinite:
       return "not_finite";
+    case JobAlert::Kind::kLeftWorker:
+      return "left_worker";
   }
   return "";
 }

@@ -324,6 +324,9 @@ absl::Status JobTable::Commit(Job& job, JobChange change) {
   job.progress_stored = clock_.Monotonic();
   ++job.status_version;
   job.record_version = ++version_;
+  for (const v1::JobEvent& event : events) {
+    if (event.kind() == v1::JobEvent::LEFT) Alert(job, JobAlert::Kind::kLeftWorker, event.text());
+  }
   if (ends) Alert(job, EndOf(job.record.state()), job.record.message());
   return absl::OkStatus();
 }

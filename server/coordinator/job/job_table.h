@@ -84,7 +84,8 @@ class JobTable {
   // Appends text that a task of this slot wrote.
   absl::Status AppendLog(Job& job, uint32_t slot, absl::string_view text);
   absl::Status AddEvent(Job& job, const std::string& text);
-  // Tells an alert about a job; Commit tells those of its end. Evaluations have none.
+  // Tells an alert about a job; Commit tells those of its end and of workers that it has left.
+  // Evaluations have none.
   void Alert(const Job& job, JobAlert::Kind kind, absl::string_view text) const;
   // Stores the job's progress, and what changed in its history.
   absl::Status SaveProgress(Job& job);

@@ -3,7 +3,9 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/fake_clock_for_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -13,6 +15,8 @@
 
 namespace muster {
 namespace {
+
+using ::testing::ElementsAre;
 
 class JobTableTest : public ::testing::Test {
  protected:
@@ -55,6 +59,22 @@ std::unique_ptr<MemoryJobStore> CopyOf(const MemoryJobStore& store) {
   }
   EXPECT_TRUE(copy->Write(batch, JobStore::Durability::kSynced).ok());
   return copy;
+}
+
+TEST_F(JobTableTest, TellsOfAWorkerThatAJobHasLeft) {
+  std::vector<std::string> alerts;
+  JobTableOptions options;
+  options.alert = [&](JobAlert alert) {
+    alerts.push_back(absl::StrCat(NameOf(alert.kind), " ", alert.job_id, ": ", alert.text));
+  };
+  Load(std::move(options));
+  Job& job = AddJob();
+  JobChange change{.record = job.record};
+  change.events.emplace_back("leaves worker w1, which is slow", v1::JobEvent::LEFT);
+  change.events.emplace_back("slot 0 leaves worker w1");
+  ASSERT_TRUE(table_->Commit(job, std::move(change)).ok());
+  EXPECT_THAT(alerts, ElementsAre(absl::StrCat("left_worker ", job.id(),
+                                               ": leaves worker w1, which is slow")));
 }
 
 TEST_F(JobTableTest, JobsAfterABackupIsRestoredHaveOtherIdsThanThoseThatItLacks) {

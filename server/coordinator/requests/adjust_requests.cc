@@ -23,22 +23,21 @@ v1::AdjustReply DecidedFor(const v1::JobRecord& record) {
   return reply;
 }
 
-// Returns how many examples each data rank computes in a second of its own work: the slowest task
-// of a data rank counts. 0: not known.
-std::vector<double> SpeedsOf(const Job& job) {
+std::vector<DataRankSpeed> SpeedsOf(const Job& job) {
   const std::vector<uint32_t> slots = TrainingSlots(job.record);
   const absl::StatusOr<Mesh> mesh =
       Mesh::FromSpec(job.record.spec().parallelism(), static_cast<int>(slots.size()));
   if (!mesh.ok()) return {};
-  std::vector<double> speeds(mesh->size(kDataAxes), 0.0);
+  std::vector<DataRankSpeed> speeds(mesh->size(kDataAxes));
   for (size_t rank = 0; rank < slots.size(); ++rank) {
     const auto request = job.adjusting.requests().find(slots[rank]);
     if (request == job.adjusting.requests().end()) continue;
     const double seconds = request->second.compute_seconds();
     if (request->second.examples() == 0 || !(seconds > 0)) continue;
-    double& speed = speeds[mesh->Position(static_cast<int>(rank), kDataAxes)];
+    DataRankSpeed& speed = speeds[mesh->Position(static_cast<int>(rank), kDataAxes)];
     const double own = static_cast<double>(request->second.examples()) / seconds;
-    speed = speed == 0 ? own : std::min(speed, own);
+    if (speed.examples_per_second > 0 && speed.examples_per_second <= own) continue;
+    speed = {.examples_per_second = own, .slot = slots[rank]};
   }
   return speeds;
 }

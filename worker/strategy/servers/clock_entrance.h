@@ -19,7 +19,7 @@ class ClockEntrance {
   struct Entry {
     // Slots that the clock does not wait for. A slot that repeats an old clock may get none.
     std::vector<uint32_t> left_out;
-    // A slot that is one of them goes on at this clock, the newest that some slot has reached.
+    // A slot that is one of them goes on at this clock, the one that takes entries now.
     uint64_t newest_clock = 0;
 
     bool LeavesOut(uint32_t slot) const;

@@ -124,6 +124,7 @@ void ReadServer::ServeEntry(AdmittedCall& call) {
   if (left_out.empty() && !entries.HasEntered(request.slot(), request.clock())) {
     reply.add_left_out(request.slot());
   }
+  reply.set_fastest_clock(entries.decided());
   context_.answers.Answer(call, std::move(reply), Payload());
 }
 
