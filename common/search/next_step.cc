@@ -1,85 +1,53 @@
 #include "common/search/next_step.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <optional>
 #include <vector>
 
-#include "common/eval/metric.h"
+#include "common/search/brackets.h"
+#include "common/search/halving.h"
 #include "common/search/rungs.h"
 #include "common/search/trial_draws.h"
 
 namespace muster {
 namespace {
 
-bool HasJob(const v1::SearchTrial& trial) {
-  return trial.failure().empty() && !trial.rungs().empty() &&
-         !trial.rungs(trial.rungs_size() - 1).has_objective();
-}
-
-bool HasObjective(const v1::SearchTrial& trial, int rung) {
-  return trial.rungs_size() > rung && trial.rungs(rung).has_objective();
-}
-
-// Returns the indices of the trials with an objective at a rung, best first.
-std::vector<int> Ranked(const v1::SearchRecord& record, int rung) {
-  std::vector<int> ranked;
-  for (int i = 0; i < record.trials_size(); ++i) {
-    if (HasObjective(record.trials(i), rung)) ranked.push_back(i);
+// Returns whether a job keeps the search within `max_steps`, with the steps that all jobs so far
+// have taken or will take at most.
+bool WithinLimit(const v1::SearchRecord& record, const SearchStep& next) {
+  const uint64_t most = record.spec().max_steps();
+  if (most == 0) return true;
+  uint64_t used = 0;
+  for (const v1::SearchTrial& trial : record.trials()) {
+    for (const v1::TrialRung& rung : trial.rungs()) used += rung.last_step() - rung.first_step();
   }
-  const bool maximizes = Maximizes(record.spec());
-  // The sort is stable, so of equal ones the earlier is better.
-  std::stable_sort(ranked.begin(), ranked.end(), [&](int a, int b) {
-    const double left = record.trials(a).rungs(rung).objective();
-    const double right = record.trials(b).rungs(rung).objective();
-    return maximizes ? left > right : left < right;
-  });
-  return ranked;
+  const std::vector<uint64_t> steps = TrialRungSteps(record.spec(), next.trial);
+  const uint64_t begin = next.rung == 0 ? 0 : steps[next.rung - 1];
+  return used <= most && steps[next.rung] - begin <= most - used;
 }
 
-// Returns the trial to promote from a rung.
-std::optional<int> Promotable(const v1::SearchRecord& record, int rung) {
-  std::vector<int> ranked = Ranked(record, rung);
-  ranked.resize(ranked.size() / ReductionFactor(record.spec()));
-  for (const int i : ranked) {
-    const v1::SearchTrial& trial = record.trials(i);
-    if (trial.failure().empty() && trial.rungs_size() == rung + 1) return i;
-  }
+std::optional<SearchStep> Promotion(const v1::SearchRecord& record) {
+  const v1::SearchSpec& spec = record.spec();
+  if (spec.has_asha()) return PromoteByAsha(record);
+  if (spec.has_hyperband()) return PromoteByHyperband(record, NumberOfTrials(spec));
   return std::nullopt;
 }
 
-// Returns the steps that all jobs so far have taken, or will at most.
-uint64_t StepsOf(const v1::SearchRecord& record) {
-  uint64_t steps = 0;
-  for (const v1::SearchTrial& trial : record.trials()) {
-    for (const v1::TrialRung& rung : trial.rungs()) steps += rung.last_step() - rung.first_step();
-  }
-  return steps;
-}
-
-uint64_t NumberOfTrials(const v1::SearchSpec& spec) {
-  if (!spec.has_grid()) return spec.trials();
-  const uint64_t most = spec.trials() == 0 ? UINT64_MAX : spec.trials();
-  return GridPoints(spec, most);
+// Returns the step that comes next if there is room for its job.
+std::optional<SearchStep> Candidate(const v1::SearchRecord& record) {
+  const std::optional<SearchStep> promotion = Promotion(record);
+  if (promotion.has_value()) return promotion;
+  const uint64_t begun = record.trials_size();
+  if (begun >= NumberOfTrials(record.spec())) return std::nullopt;
+  return SearchStep{.kind = SearchStep::Kind::kBegin, .trial = begun + 1};
 }
 
 }  // namespace
 
-bool Maximizes(const v1::SearchSpec& spec) {
-  const v1::ObjectiveSpec& objective = spec.objective();
-  if (objective.direction() != v1::ObjectiveSpec::DIRECTION_UNSPECIFIED) {
-    return objective.direction() == v1::ObjectiveSpec::MAXIMIZE;
-  }
-  return HigherIsBetter(objective.metric().empty() ? spec.job().evaluation().metric()
-                                                   : objective.metric());
-}
-
-uint64_t BestTrial(const v1::SearchRecord& record) {
-  for (int rung = static_cast<int>(RungSteps(record.spec()).size()) - 1; rung >= 0; --rung) {
-    const std::vector<int> ranked = Ranked(record, rung);
-    if (!ranked.empty()) return ranked[0] + 1;
-  }
-  return 0;
+uint64_t NumberOfTrials(const v1::SearchSpec& spec) {
+  if (spec.has_grid()) return GridPoints(spec, spec.trials() == 0 ? UINT64_MAX : spec.trials());
+  if (spec.has_hyperband() && spec.trials() == 0) return TrialsOfAllBrackets(spec);
+  return spec.trials();
 }
 
 SearchStep NextStep(const v1::SearchRecord& record) {
@@ -93,26 +61,9 @@ SearchStep NextStep(const v1::SearchRecord& record) {
   }
   const uint64_t busy = std::count_if(trials.begin(), trials.end(), HasJob);
   if (busy >= std::max(spec.parallel(), 1u)) return {};
-  const SearchStep idle = {.kind =
-                               busy > 0 ? SearchStep::Kind::kWait : SearchStep::Kind::kComplete};
-  const std::vector<uint64_t> steps = RungSteps(spec);
-  const auto within_limit = [&](const SearchStep& next) {
-    const uint64_t begin = next.rung == 0 ? 0 : steps[next.rung - 1];
-    const uint64_t used = StepsOf(record);
-    return spec.max_steps() == 0 ||
-           (used <= spec.max_steps() && steps[next.rung] - begin <= spec.max_steps() - used);
-  };
-  for (int rung = static_cast<int>(steps.size()) - 2; rung >= 0; --rung) {
-    const std::optional<int> trial = Promotable(record, rung);
-    if (!trial.has_value()) continue;
-    const SearchStep next = {.kind = SearchStep::Kind::kPromote,
-                             .trial = static_cast<uint64_t>(*trial) + 1,
-                             .rung = rung + 1};
-    return within_limit(next) ? next : idle;
-  }
-  const uint64_t begun = static_cast<uint64_t>(trials.size());
-  const SearchStep next = {.kind = SearchStep::Kind::kBegin, .trial = begun + 1};
-  return begun < NumberOfTrials(spec) && within_limit(next) ? next : idle;
+  const std::optional<SearchStep> next = Candidate(record);
+  if (next.has_value() && WithinLimit(record, *next)) return *next;
+  return {.kind = busy > 0 ? SearchStep::Kind::kWait : SearchStep::Kind::kComplete};
 }
 
 }  // namespace muster

@@ -20,7 +20,9 @@ inline v1::SearchSpec SmallSearch(const std::string& fields) {
   *spec.mutable_job() = job;
   if (spec.name().empty()) spec.set_name("sweep");
   if (spec.objective().metric().empty()) spec.mutable_objective()->set_metric("loss");
-  if (spec.trials() == 0 && !spec.has_grid()) spec.set_trials(10);
+  if (spec.trials() == 0 && !spec.has_grid() && !spec.has_hyperband()) {
+    spec.set_trials(10);
+  }
   return spec;
 }
 

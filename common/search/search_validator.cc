@@ -9,6 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
+#include "common/search/algorithm_validator.h"
+#include "common/search/brackets.h"
+#include "common/search/rungs.h"
+#include "common/search/search_error.h"
 #include "common/search/trial_draws.h"
 #include "common/search/trial_job.h"
 #include "common/text/did_you_mean.h"
@@ -16,11 +20,6 @@
 
 namespace muster {
 namespace {
-
-absl::Status InvalidSearch(absl::string_view field, const absl::AlphaNum& value,
-                           absl::string_view remedy) {
-  return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; ", remedy));
-}
 
 // Refuses fields that the search itself writes, or that decide whose job it is.
 absl::Status CheckMayVary(const std::string& path, const v1::ParameterSpec& parameter,
@@ -33,9 +32,9 @@ absl::Status CheckMayVary(const std::string& path, const v1::ParameterSpec& para
                            "all trials have the search's own; vary another field");
     }
   }
-  if (first == "stop" && spec.has_asha()) {
+  if (first == "stop" && HasRungs(spec)) {
     return InvalidSearch(absl::StrCat(path, ".field"), absl::StrCat("\"", field, "\""),
-                         "the rungs of `asha` decide when a trial stops; vary another field, or "
+                         "the search's rungs decide when a trial stops; vary another field, or "
                          "search by `random` or `grid`");
   }
   if (first == "stop" && spec.max_steps() > 0) {
@@ -173,25 +172,24 @@ absl::Status CheckParameters(const v1::SearchSpec& spec) {
   return absl::OkStatus();
 }
 
-absl::Status CheckAsha(const v1::SearchSpec& spec) {
-  const uint64_t last = spec.job().stop().steps();
-  if (last == 0) {
-    return InvalidSearch("job.stop.steps", 0,
-                         "`asha` needs the number of steps at which the last rung ends");
+absl::Status CheckTrials(const v1::SearchSpec& spec) {
+  if (spec.trials() > kMostTrials) {
+    return InvalidSearch("trials", spec.trials(), absl::StrCat("it must be at most ", kMostTrials));
   }
-  if (!spec.job().resume_from().empty()) {
-    return InvalidSearch("job.resume_from", absl::StrCat("\"", spec.job().resume_from(), "\""),
-                         "the rungs of `asha` count steps from 0; begin with `initial_weights`, or "
-                         "search by `random` or `grid`");
+  if (spec.trials() > 0) return absl::OkStatus();
+  if (spec.has_grid() && GridPoints(spec, kMostTrials + 1) > kMostTrials) {
+    return InvalidSearch("trials", 0,
+                         absl::StrCat("the grid has more than ", kMostTrials,
+                                      " points; give fewer values, or the number of trials"));
   }
-  if (spec.asha().min_steps() == 0 || spec.asha().min_steps() > last) {
-    return InvalidSearch("asha.min_steps", spec.asha().min_steps(),
-                         absl::StrCat("it must be from 1 to job.stop.steps, ", last));
+  if (spec.has_hyperband() && TrialsOfAllBrackets(spec) > kMostTrials) {
+    return InvalidSearch("trials", 0,
+                         absl::StrCat("the brackets have more than ", kMostTrials,
+                                      " trials; give more hyperband.min_steps, or the number of "
+                                      "trials"));
   }
-  if (spec.asha().reduction_factor() == 1) {
-    return InvalidSearch("asha.reduction_factor", 1, "it must be at least 2, or 0 for 4");
-  }
-  return absl::OkStatus();
+  if (spec.has_grid() || spec.has_hyperband()) return absl::OkStatus();
+  return InvalidSearch("trials", 0, "give the number of trials");
 }
 
 absl::Status CheckObjective(const v1::SearchSpec& spec) {
@@ -223,18 +221,8 @@ absl::Status ValidateSearch(const v1::SearchSpec& spec) {
   }
   MUSTER_RETURN_IF_ERROR(CheckObjective(spec));
   MUSTER_RETURN_IF_ERROR(CheckParameters(spec));
-  if (spec.has_asha()) MUSTER_RETURN_IF_ERROR(CheckAsha(spec));
-  if (spec.trials() == 0 && !spec.has_grid()) {
-    return InvalidSearch("trials", 0, "give the number of trials");
-  }
-  if (spec.trials() > kMostTrials) {
-    return InvalidSearch("trials", spec.trials(), absl::StrCat("it must be at most ", kMostTrials));
-  }
-  if (spec.trials() == 0 && GridPoints(spec, kMostTrials + 1) > kMostTrials) {
-    return InvalidSearch("trials", 0,
-                         absl::StrCat("the grid has more than ", kMostTrials,
-                                      " points; give fewer values, or the number of trials"));
-  }
+  MUSTER_RETURN_IF_ERROR(ValidateAlgorithm(spec));
+  MUSTER_RETURN_IF_ERROR(CheckTrials(spec));
   if (spec.max_steps() > 0 && spec.job().stop().steps() == 0) {
     return InvalidSearch("max_steps", spec.max_steps(),
                          "trials are counted by their steps; give job.stop.steps, or leave it out");

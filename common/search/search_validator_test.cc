@@ -71,7 +71,7 @@ TEST(SearchValidatorTest, FieldsOfTheSearchItselfDoNotVary) {
   }
   const std::string steps = "parameters { field: 'stop.steps' integer { min: 1 max: 4 } } ";
   EXPECT_TRUE(ValidateSearch(SmallSearch(steps)).ok());
-  EXPECT_THAT(Refusal(steps + "asha { min_steps: 2 }"), HasSubstr("the rungs of `asha` decide"));
+  EXPECT_THAT(Refusal(steps + "asha { min_steps: 2 }"), HasSubstr("the search's rungs decide"));
   EXPECT_THAT(Refusal(steps + "max_steps: 2"), HasSubstr("needs trials of equal length"));
   EXPECT_THAT(Refusal(std::string(kGood) + kGood), HasSubstr("parameters[0] varies it, too"));
 }

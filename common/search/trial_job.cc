@@ -32,8 +32,8 @@ absl::StatusOr<v1::JobSpec> SpecOfTrial(const v1::SearchSpec& spec,
   }
   job.set_name(absl::StrCat(spec.name(), "-", of.trial));
   (*job.mutable_labels())["search"] = of.search_id;
-  if (!spec.has_asha()) return job;
-  const std::vector<uint64_t> steps = RungSteps(spec);
+  if (!HasRungs(spec)) return job;
+  const std::vector<uint64_t> steps = TrialRungSteps(spec, of.trial);
   if (FallsTowardsTheEnd(job.schedule()) && job.schedule().total_steps() == 0) {
     job.mutable_schedule()->set_total_steps(steps.back());
   }

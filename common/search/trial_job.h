@@ -27,9 +27,9 @@ struct TrialJob {
 };
 
 // Returns the specification of a trial's job: the search's job with the trial's draws, named
-// NAME-TRIAL, with the label `search`. Under ASHA it ends with its rung, a schedule that falls
-// towards the end does so at the last rung's step in every rung, and from rung 1 on it resumes the
-// last checkpoint of the job before. InvalidArgument as above.
+// NAME-TRIAL, with the label `search`. Where a search has rungs (HasRungs), the job ends with its
+// rung, a schedule that falls towards the end does so at the last rung's step in every rung, and
+// from rung 1 on the job resumes the last checkpoint of the job before. InvalidArgument as above.
 absl::StatusOr<v1::JobSpec> SpecOfTrial(const v1::SearchSpec& spec,
                                         const google::protobuf::RepeatedPtrField<v1::Draw>& draws,
                                         const TrialJob& of);

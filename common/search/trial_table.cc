@@ -24,13 +24,21 @@ TrialJob JobOfStep(const v1::SearchRecord& record, const SearchStep& step) {
   return job;
 }
 
+google::protobuf::RepeatedPtrField<v1::Draw> DrawsOfStep(const v1::SearchRecord& record,
+                                                         const SearchStep& step) {
+  if (step.kind == SearchStep::Kind::kPromote) {
+    return record.trials(static_cast<int>(step.trial) - 1).draws();
+  }
+  const std::vector<v1::Draw> draws = *TrialDraws(record.spec(), step.trial);
+  return {draws.begin(), draws.end()};
+}
+
 void RecordJob(const SearchStep& step, const std::string& job_id, v1::SearchRecord& record) {
   if (step.kind == SearchStep::Kind::kBegin) {
-    std::vector<v1::Draw> draws = *TrialDraws(record.spec(), step.trial);
-    v1::SearchTrial& trial = *record.add_trials();
-    for (v1::Draw& draw : draws) *trial.add_draws() = std::move(draw);
+    google::protobuf::RepeatedPtrField<v1::Draw> draws = DrawsOfStep(record, step);
+    *record.add_trials()->mutable_draws() = std::move(draws);
   }
-  const std::vector<uint64_t> steps = RungSteps(record.spec());
+  const std::vector<uint64_t> steps = TrialRungSteps(record.spec(), step.trial);
   v1::TrialRung& rung = *record.mutable_trials(static_cast<int>(step.trial) - 1)->add_rungs();
   rung.set_job_id(job_id);
   rung.set_first_step(step.rung == 0 ? 0 : steps[step.rung - 1]);

@@ -19,6 +19,10 @@ std::string TrialRequestId(const std::string& search_id, uint64_t trial, int run
 // (NextStep), of kind kBegin or kPromote.
 TrialJob JobOfStep(const v1::SearchRecord& record, const SearchStep& step);
 
+// Returns the draws of that job. REQUIRES: as above.
+google::protobuf::RepeatedPtrField<v1::Draw> DrawsOfStep(const v1::SearchRecord& record,
+                                                         const SearchStep& step);
+
 // Records that the job of a step was submitted; a new trial enters the table with its draws.
 // REQUIRES: as above.
 void RecordJob(const SearchStep& step, const std::string& job_id, v1::SearchRecord& record);
