@@ -186,5 +186,5 @@ def test_every_alert_of_the_rules_is_explained():
 
 def test_every_kind_of_alert_is_explained():
     told = re.search(r"runs a line of(.*?)say the rest", section("Alerts"), re.DOTALL).group(1)
-    kinds = set(re.findall(r"`(failed|succeeded|cancelled|stalled|not_finite)`", told))
+    kinds = set(re.findall(r"`(failed|succeeded|cancelled|stalled|left_worker|not_finite)`", told))
     assert kinds == set(re.findall(r"^\| `([a-z_]+)`", section("What each alert means"), re.MULTILINE))
