@@ -64,7 +64,7 @@ TEST_F(BalanceTest, TheSlowestTaskOfADataRankCounts) {
   EXPECT_THAT(Ask(5, {1, 1, 1, 3}), ElementsAre(1250, 750));
   EXPECT_TRUE(cluster_.HasEvent(job_, "data ranks take 1.25, 0.75 of an equal share"));
   EXPECT_THAT(cluster_.Status(job_).adjustments(0).reason(),
-              HasSubstr("data rank 1 computes 33.3"));
+              HasSubstr("slot 3 computes 33.3"));
   cluster_.ProgressAll(job_, 10);
   EXPECT_THAT(Ask(10, {1, 1, 1, 3}), ElementsAre(1375, 625));
 }
