@@ -52,7 +52,6 @@ TEST(BackupWorkersValidatorTest, RefusesByNameWhereEveryExampleOrWorkerCounts) {
          spec.mutable_stop()->set_tokens(1000);
        },
        HasSubstr("stop.tokens")},
-      {"elastic", [](v1::JobSpec& spec) { spec.set_min_workers(1); }, HasSubstr("min_workers")},
       {"tensor ranks",
        [](v1::JobSpec& spec) {
          spec.set_workers(4);
@@ -62,8 +61,6 @@ TEST(BackupWorkersValidatorTest, RefusesByNameWhereEveryExampleOrWorkerCounts) {
       {"ZeRO 3",
        [](v1::JobSpec& spec) { spec.mutable_parallelism()->mutable_zero()->set_stage(3); },
        HasSubstr("parallelism.zero.stage 3")},
-      {"f16", [](v1::JobSpec& spec) { spec.mutable_compute()->set_type(v1::ComputeSpec::F16); },
-       HasSubstr("compute.type is F16")},
   };
   for (const BadJob& job : jobs) {
     SCOPED_TRACE(job.name);
