@@ -16,6 +16,7 @@
 #include "server/shard/jobs/open_job.h"
 #include "server/shard/jobs/open_jobs.h"
 #include "server/shard/jobs/shard_map_checks.h"
+#include "server/shard/jobs/stored_job.h"
 #include "server/shard/moves/partition_move.h"
 #include "server/shard/resources/ended_slots.h"
 #include "server/shard/resources/replay_meter.h"
@@ -249,8 +250,8 @@ absl::StatusOr<v1::OpenTablesReply> ShardEngine::OpenTables(const v1::OpenTables
 }
 
 absl::StatusOr<v1::EndGenerationReply> ShardEngine::EndGeneration(
-    const v1::EndGenerationRequest&) {
-  return absl::UnimplementedError("generations cannot be taken over on this server");
+    const v1::EndGenerationRequest& request) {
+  return impl_->jobs().End(request);
 }
 
 absl::Status ShardEngine::DropTables(const v1::DropTablesRequest& request) {

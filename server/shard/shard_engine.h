@@ -83,8 +83,9 @@ class ShardEngine final : public PartitionHost {
     uint64_t log_segment_bytes = uint64_t{64} << 20;
     // Called, in tests of recovery, at named points ("appended", "synced", "applied", "image",
     // "evicted", "cut_taken", "cut_file", "cut_written"; of a move "move_deleted", "move_standing",
-    // "move_marked", "move_copied", "move_adopted"). Once it returns true the engine neither writes
-    // nor answers, as if the process had died there. Must be thread-safe.
+    // "move_marked", "move_copied", "move_adopted"; where a generation is taken over
+    // "generation_ended", "clock_completed", "taken_over"). Once it returns true the engine neither
+    // writes nor answers, as if the process had died there. Must be thread-safe.
     std::function<bool(absl::string_view)> crash_point;
   };
 

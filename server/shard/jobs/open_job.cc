@@ -6,10 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "common/base/catch_out_of_memory.h"
 #include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
@@ -18,46 +15,19 @@
 #include "proto/parameter_service.pb.h"
 #include "proto/partition_state.pb.h"
 #include "server/shard/checkpoint/partition_checkpoint.h"
+#include "server/shard/jobs/partition_start.h"
+#include "server/shard/jobs/stored_job.h"
+#include "server/shard/jobs/takeover.h"
+#include "server/shard/partition/journal/partition_journal.h"
 
 namespace muster {
 namespace {
-
-// Job ids come from clients; a folder's name has only harmless characters.
-std::string LogPrefix(const std::string& job_id) {
-  std::string name;
-  for (const char c : job_id) {
-    if (absl::ascii_isalnum(c) || c == '-' || c == '_') {
-      name.push_back(c);
-    } else {
-      absl::StrAppendFormat(&name, "%%%02x", static_cast<unsigned char>(c));
-    }
-  }
-  return name + ".";
-}
 
 // Says how much of a budget is left.
 std::string Available(const MemoryBudget& budget) {
   const uint64_t used = std::min(budget.used(), budget.limit());
   return absl::StrCat(budget.limit() - used, " of the server's ", budget.limit(),
                       " bytes are available");
-}
-
-LogFileSystem& Files(const ShardResources& resources) {
-  return resources.log.file_system != nullptr ? *resources.log.file_system : LogFileSystem::Posix();
-}
-
-// REQUIRES: a store.
-absl::Status DeleteStoredJob(const std::string& job_id, const ShardResources& resources) {
-  // The state goes first: without it, logs that a crash leaves behind are not taken for anything.
-  MUSTER_RETURN_IF_ERROR(resources.store->DropJob(job_id));
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                          Files(resources).List(resources.log_dir));
-  for (const std::string& name : names) {
-    if (!absl::StartsWith(name, LogPrefix(job_id))) continue;
-    MUSTER_RETURN_IF_ERROR(MutationLog::Destroy(absl::StrCat(resources.log_dir, "/", name),
-                                                resources.log.file_system));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -73,20 +43,17 @@ absl::Status FailedError(const std::string& job_id, uint32_t partition) {
                    " has failed; open the job's tables again, which reads it back from its files"));
 }
 
+absl::Status GenerationFenced(const std::string& job_id, uint64_t asked, uint64_t current) {
+  return absl::AbortedError(absl::StrCat("job ", job_id, " has generation ", current,
+                                         " here, the request has ", asked,
+                                         "; it was restarted, rejoin before going on"));
+}
+
 absl::Status UnwantedError(const std::string& job_id, uint64_t generation) {
   return absl::AbortedError(
       absl::StrCat("the tables of job ", job_id, " under generation ", generation,
                    " were dropped, or replaced by a later generation's, before they were open; "
                    "rejoin the job before opening its tables"));
-}
-
-std::string LogDirectory(const ShardResources& resources, const std::string& job_id,
-                         uint32_t partition) {
-  return absl::StrCat(resources.log_dir, "/", LogName(job_id, partition));
-}
-
-std::string LogName(const std::string& job_id, uint32_t partition) {
-  return absl::StrCat(LogPrefix(job_id), partition);
 }
 
 OpenJob::OpenJob(std::shared_ptr<const JobTables> tables, const ShardResources& resources)
@@ -169,13 +136,20 @@ absl::Status OpenJob::AddPartition(uint32_t partition) {
   return absl::OkStatus();
 }
 
+std::shared_ptr<PartitionExecutor> OpenJob::GiveAway(uint32_t partition) {
+  gave_away_ = true;
+  absl::MutexLock lock(&mutex_);
+  return std::move(partitions_.extract(partition).mapped());
+}
+
 void OpenJob::Close(const absl::Status& status) {
   for (auto& [index, partition] : partitions()) partition->Close(status);
   memory_.Set(0);
 }
 
 absl::StatusOr<std::shared_ptr<OpenJob>> OpenJob::Open(std::shared_ptr<const JobTables> tables,
-                                                       const ShardResources& resources) {
+                                                       const ShardResources& resources,
+                                                       OpenJob* ended) {
   std::shared_ptr<OpenJob> job(new OpenJob(std::move(tables), resources));
   if (job->tables_->durable() && resources.store == nullptr) {
     return absl::FailedPreconditionError(
@@ -192,14 +166,20 @@ absl::StatusOr<std::shared_ptr<OpenJob>> OpenJob::Open(std::shared_ptr<const Job
   // First, whatever then fails: a drop of older generations counts on it.
   if (resources.store != nullptr) MUSTER_RETURN_IF_ERROR(job->DropOlderGenerations());
   MUSTER_RETURN_IF_ERROR(job->CheckRoot());
-  MUSTER_RETURN_IF_ERROR(job->TakeMemory());
+  MUSTER_RETURN_IF_ERROR(job->TakeMemory(ended));
+  std::optional<Takeover> takeover;
+  if (job->tables_->request().takes_over_generation() > 0) {
+    takeover.emplace(job->tables_, ended, resources);
+  }
   const absl::Status status =
       CatchOutOfMemory(absl::StrCat("opening the tables of job ", job->tables_->job_id()),
-                       [&] { return job->OpenAll(); });
+                       [&] { return job->OpenAll(takeover ? &*takeover : nullptr); });
   if (!status.ok()) {
     job->Close(status);
     return job->NamingThisServer(status);
   }
+  // Where the ended job's share went on to be used.
+  job->memory_.Set(job->PredictedBytes());
   return job;
 }
 
@@ -233,12 +213,18 @@ absl::Status OpenJob::CheckWanted() const {
   return UnwantedError(tables_->job_id(), tables_->generation());
 }
 
-absl::Status OpenJob::TakeMemory() {
+uint64_t OpenJob::PredictedBytes() const {
   uint64_t bytes = 0;
   for (const v1::PartitionTerm& term : tables_->request().partitions()) {
     bytes += Partition::PredictedBytes(*tables_, term.partition());
   }
-  if (memory_.TryGrow(bytes)) return absl::OkStatus();
+  return bytes;
+}
+
+absl::Status OpenJob::TakeMemory(const OpenJob* ended) {
+  const uint64_t bytes = PredictedBytes();
+  const uint64_t held = ended == nullptr ? 0 : ended->memory_.bytes();
+  if (memory_.TryGrow(bytes - std::min(bytes, held))) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("job ", tables_->job_id(), " needs ", bytes, " bytes for the dense blocks, ",
                    tables_->tables().sparse.size(), " sparse tables and ", tables_->slots(),
@@ -248,17 +234,25 @@ absl::Status OpenJob::TakeMemory() {
 
 absl::Status OpenJob::DropOlderGenerations() {
   const std::string& job_id = tables_->job_id();
+  const bool takes_over = tables_->request().takes_over_generation() > 0;
   const absl::StatusOr<std::optional<uint64_t>> read = StoredGeneration(job_id, *resources_.store);
   if (absl::IsDataLoss(read.status())) {
     // Who begins a generation needs nothing of what is stored, and all others have lost it.
-    if (!tables_->request().expect_state()) return DeleteStoredJob(job_id, resources_);
+    if (!tables_->request().expect_state() && !takes_over) {
+      return DeleteStoredGenerations(job_id, kEveryGeneration, resources_);
+    }
     return NamingThisServer(WithLostState(read.status(), LostState::kServerState));
   }
   MUSTER_RETURN_IF_ERROR(read.status());
   const std::optional<uint64_t> stored = *read;
-  if (!stored.has_value() && !tables_->durable()) return DropScratch();
+  if (!stored.has_value() && !tables_->durable()) {
+    return takes_over ? absl::OkStatus() : DropScratch();
+  }
   if (!stored.has_value() || *stored == tables_->generation()) return absl::OkStatus();
-  if (*stored < tables_->generation()) return DeleteStoredJob(job_id, resources_);
+  if (*stored < tables_->generation()) {
+    return takes_over ? absl::OkStatus()
+                      : DeleteStoredGenerations(job_id, kEveryGeneration, resources_);
+  }
   return absl::AbortedError(absl::StrCat("job ", job_id, " has generation ", tables_->generation(),
                                          ", but this server stores generation ", *stored,
                                          "; rejoin the job before opening its tables"));
@@ -310,17 +304,22 @@ absl::Status OpenJob::ContinueAll(Opened& opened) {
   return failed;
 }
 
-absl::Status OpenJob::OpenAll() {
+absl::Status OpenJob::OpenAll(Takeover* takeover) {
   const auto& terms = tables_->request().partitions();
   Opened opened(terms.size());
   absl::Status status;
   if (tables_->durable()) status = ContinueAll(opened);
+  for (int i = 0; takeover != nullptr && status.ok() && i < terms.size(); ++i) {
+    if (opened[i] != nullptr) continue;
+    status = DataLossIs(takeover->Prepare(terms[i].partition()), LostState::kServerState);
+  }
   for (int i = 0; i < terms.size(); ++i) {
     const uint32_t partition = terms[i].partition();
     if (opened[i] == nullptr && status.ok()) {
       absl::StatusOr<std::shared_ptr<PartitionExecutor>> made = PartitionExecutor::Create(
           [&](std::shared_ptr<Executor> strand) {
-            return OpenPartition(partition, std::move(strand));
+            return takeover != nullptr ? takeover->Take(partition, std::move(strand))
+                                       : OpenPartition(partition, std::move(strand));
           },
           *resources_.executor, resources_.queue_bytes);
       if (made.ok()) {
@@ -335,7 +334,25 @@ absl::Status OpenJob::OpenAll() {
     partitions_.emplace(partition, std::move(opened[i]));
   }
   checkpoint_.reset();
+  if (takeover != nullptr && status.ok() && tables_->durable()) status = DropLeftBehind();
   return status;
+}
+
+absl::Status OpenJob::DropLeftBehind() const {
+  const std::string& job_id = tables_->job_id();
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<uint32_t> stored, resources_.store->Partitions(job_id));
+  for (const uint32_t partition : stored) {
+    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<v1::PartitionState> state,
+                            ReadPartitionState(*resources_.store, job_id, partition));
+    if (state == nullptr || state->generation() >= tables_->generation()) continue;
+    MUSTER_RETURN_IF_ERROR(DeleteValues(partition));
+    v1::PartitionState gone;
+    gone.set_format_version(1);
+    gone.set_generation(tables_->generation());
+    gone.set_left(true);
+    MUSTER_RETURN_IF_ERROR(PutPartitionState(job_id, partition, gone, *resources_.store));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status OpenJob::Restore(MemoryShare& memory, PartitionTables& tables) {
@@ -393,7 +410,7 @@ absl::StatusOr<std::unique_ptr<Partition>> OpenJob::OpenPartition(
   MemoryShare restoring(*resources_.budget);
   if (restores) MUSTER_RETURN_IF_ERROR(Restore(restoring, *tables));
   std::unique_ptr<Partition> made =
-      MakePartition(std::move(tables), std::move(journal), std::move(strand));
+      MakePartition(std::move(tables), std::move(journal), std::move(strand), resources_);
   if (!tables_->durable()) return made;
   // Initial values can be made again; what came from a checkpoint may be deleted there while it is
   // needed here.
@@ -408,7 +425,10 @@ absl::StatusOr<std::unique_ptr<Partition>> OpenJob::Continue(
   const std::string& job_id = tables_->job_id();
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<v1::PartitionState> state,
                           ReadPartitionState(*resources_.store, job_id, partition));
-  if (state == nullptr) return std::unique_ptr<Partition>();
+  // What an earlier generation left is not this one's.
+  if (state == nullptr || state->generation() != tables_->generation()) {
+    return std::unique_ptr<Partition>();
+  }
   if (state->left()) {
     return absl::FailedPreconditionError(absl::StrCat("partition ", partition, " of job ", job_id,
                                                       " has moved to another server; refresh the "
@@ -417,40 +437,11 @@ absl::StatusOr<std::unique_ptr<Partition>> OpenJob::Continue(
   if (state->leaving_term() > 0) {
     return absl::UnavailableError(StandsStillError(job_id, partition).message());
   }
-  if (state->schema_fingerprint() != tables_->fingerprint()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the tables of job ", job_id, " differ from those stored here under the same generation ",
-        tables_->generation(), "; a changed job needs a new generation"));
-  }
-  const std::string directory = LogDirectory(resources_, job_id, partition);
-  // An empty log would be made in place of one that was lost, and stand for "nothing happened
-  // since".
-  if (absl::Status status = Files(resources_).List(directory).status(); !status.ok()) {
-    if (!absl::IsNotFound(status)) return status;
-    return WithLostState(
-        absl::FailedPreconditionError(absl::StrCat(
-            "the values of partition ", partition, " of job ", job_id,
-            " are on this server, but its log ", directory,
-            " is gone, and with it every push since the last cut; go back to a checkpoint under a "
-            "new generation")),
-        LostState::kServerState);
-  }
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<PartitionJournal> journal,
-                          PartitionJournal::Open(*resources_.store, directory, resources_.log));
-  if (journal->last_lsn() < state->lsn()) {
-    return absl::DataLossError(absl::StrCat("the log ", directory, " of job ", job_id,
-                                            " ends at record ", journal->last_lsn(),
-                                            ", but the stored values include record ", state->lsn(),
-                                            "; go back to a checkpoint under a new generation"));
-  }
-  std::unique_ptr<Partition> continued = MakePartition(
-      std::make_unique<PartitionTables>(tables_, partition, resources_.pool, resources_.store),
-      std::move(journal), std::move(strand));
-  MUSTER_RETURN_IF_ERROR(continued->Recover(*state, [this] { return CheckWanted(); }));
-  return continued;
+  return RecoverPartition(tables_, partition, *state, std::move(strand), resources_,
+                          [this] { return CheckWanted(); });
 }
 
-absl::StatusOr<std::unique_ptr<PartitionJournal>> OpenJob::NewJournal(uint32_t partition) {
+absl::Status OpenJob::DeleteValues(uint32_t partition) const {
   const std::string& job_id = tables_->job_id();
   StoreBatch batch(job_id);
   for (uint32_t table = 0; table <= tables_->tables().sparse.size(); ++table) {
@@ -458,53 +449,14 @@ absl::StatusOr<std::unique_ptr<PartitionJournal>> OpenJob::NewJournal(uint32_t p
   }
   batch.DeletePartition(kTierTable, partition);
   MUSTER_RETURN_IF_ERROR(resources_.store->Write(batch, ParameterStore::Durability::kBuffered));
-  const std::string directory = LogDirectory(resources_, job_id, partition);
-  MUSTER_RETURN_IF_ERROR(MutationLog::Destroy(directory, resources_.log.file_system));
-  return PartitionJournal::Open(*resources_.store, directory, resources_.log);
+  return MutationLog::Destroy(LogDirectory(resources_, job_id, partition),
+                              resources_.log.file_system);
 }
 
-std::unique_ptr<Partition> OpenJob::MakePartition(std::unique_ptr<PartitionTables> tables,
-                                                  std::unique_ptr<PartitionJournal> journal,
-                                                  std::shared_ptr<Executor> strand) const {
-  Partition::Options options;
-  options.pool = resources_.pool;
-  options.budget = resources_.budget;
-  options.checkpoint_storage = resources_.checkpoint_storage;
-  options.crash_point = resources_.crash_point;
-  options.parked_bytes = resources_.queue_bytes;
-  options.log_bytes = resources_.log_bytes;
-  options.replays = resources_.replays;
-  options.served = resources_.served;
-  options.ended_slots = resources_.ended_slots;
-  options.trace = resources_.trace;
-  options.strand = std::move(strand);
-  options.files = resources_.files;
-  options.syncs = resources_.syncs;
-  return std::make_unique<Partition>(std::move(tables), tables_->request().start_clock(),
-                                     std::move(journal), std::move(options));
-}
-
-absl::StatusOr<std::optional<uint64_t>> StoredGeneration(const std::string& job_id,
-                                                         const ParameterStore& store) {
-  std::optional<uint64_t> generation;
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<uint32_t> partitions, store.Partitions(job_id));
-  for (uint32_t partition : partitions) {
-    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<v1::PartitionState> state,
-                            ReadPartitionState(store, job_id, partition));
-    if (state != nullptr) generation = std::max(generation.value_or(0), state->generation());
-  }
-  return generation;
-}
-
-absl::Status DeleteStoredGenerations(const std::string& job_id, uint64_t last,
-                                     const ShardResources& resources) {
-  if (resources.store == nullptr) return absl::OkStatus();
-  if (last < kEveryGeneration) {
-    MUSTER_ASSIGN_OR_RETURN(const std::optional<uint64_t> stored,
-                            StoredGeneration(job_id, *resources.store));
-    if (stored.value_or(0) > last) return absl::OkStatus();
-  }
-  return DeleteStoredJob(job_id, resources);
+absl::StatusOr<std::unique_ptr<PartitionJournal>> OpenJob::NewJournal(uint32_t partition) {
+  MUSTER_RETURN_IF_ERROR(DeleteValues(partition));
+  return PartitionJournal::Open(
+      *resources_.store, LogDirectory(resources_, tables_->job_id(), partition), resources_.log);
 }
 
 }  // namespace muster

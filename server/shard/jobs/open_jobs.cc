@@ -11,21 +11,13 @@
 #include "common/base/status_macros.h"
 #include "proto/parameter_service.pb.h"
 #include "proto/status.pb.h"
+#include "server/shard/jobs/generation_end.h"
 #include "server/shard/jobs/join_tables.h"
 #include "server/shard/jobs/shard_map_checks.h"
+#include "server/shard/jobs/stored_job.h"
 #include "server/shard/resources/replay_meter.h"
 
 namespace muster {
-namespace {
-
-absl::Status GenerationFenced(const std::string& job_id, uint64_t asked, uint64_t current) {
-  return absl::AbortedError(absl::StrCat("job ", job_id, " has generation ", current,
-                                         " here, the request has ", asked,
-                                         "; it was restarted, rejoin before going on"));
-}
-
-}  // namespace
-
 // An order that stands as long as the object lives: openings of a job's generations up to `last`
 // end soon, and nobody waits for their turn to begin one.
 class OpenJobs::Unwanted {
@@ -109,13 +101,14 @@ absl::StatusOr<v1::OpenTablesReply> OpenJobs::Open(const v1::OpenTablesRequest& 
       return UnwantedError(job_id, tables->generation());
     }
     Entry& entry = AwaitEntryLocked(job_id);
-    if (tables->generation() < entry.generation) {
-      return GenerationFenced(job_id, tables->generation(), entry.generation);
+    if (tables->generation() < entry.first()) {
+      return GenerationFenced(job_id, tables->generation(), entry.first());
     }
     if (entry.job != nullptr && entry.generation == tables->generation()) {
       open = entry.job;
     } else {
-      turn = {.generation = entry.generation, .job = std::move(entry.job)};
+      turn = {
+          .generation = entry.generation, .ended_by = entry.ended_by, .job = std::move(entry.job)};
       entry.busy = true;
       entry.generation = tables->generation();
     }
@@ -128,26 +121,61 @@ absl::StatusOr<v1::OpenTablesReply> OpenJobs::Open(const v1::OpenTablesRequest& 
   absl::StatusOr<std::shared_ptr<OpenJob>> opened;
   {
     const auto give_back = absl::MakeCleanup([&] { GiveBack(job_id, std::move(turn)); });
+    const uint64_t next = tables->generation();
+    const absl::Status fenced = GenerationFenced(job_id, turn.generation, next);
     opened = CatchOutOfMemory(absl::StrCat("opening the tables of job ", job_id), [&] {
-      if (turn.job != nullptr) {
-        turn.job->Close(GenerationFenced(job_id, turn.generation, tables->generation()));
+      const bool takes_over =
+          request.takes_over_generation() > 0 && turn.generation >= request.takes_over_generation();
+      if (turn.job != nullptr && !takes_over) {
+        turn.job->Close(fenced);
         turn.job.reset();
       }
-      turn.generation = tables->generation();
-      resources_.replays->Forget(job_id, tables->generation() - 1);
-      return OpenJob::Open(tables, resources_);
+      resources_.replays->Forget(job_id, next - 1);
+      return OpenJob::Open(tables, resources_, turn.job.get());
     });
-    if (opened.ok()) {
-      turn.job = *opened;
-    } else {
+    turn.ended_by = std::max(turn.ended_by, next);
+    // An ended generation that is whole still is left to another attempt.
+    const bool kept = !opened.ok() && turn.job != nullptr && !turn.job->gave_away();
+    if (!kept) {
+      if (turn.job != nullptr) turn.job->Close(fenced);
+      turn.generation = next;
+      turn.job = opened.ok() ? *opened : nullptr;
+    }
+    if (!opened.ok() && request.takes_over_generation() == 0) {
       // It may have failed at dropping them.
       absl::MutexLock lock(&mutex_);
-      NoteLeftLocked(job_id, tables->generation() - 1);
+      NoteLeftLocked(job_id, next - 1);
     }
   }
   if (!opened.ok()) return opened.status();
   TellReplayed(*tables);
   return JoinTables(**opened, *tables);
+}
+
+absl::StatusOr<v1::EndGenerationReply> OpenJobs::End(const v1::EndGenerationRequest& request) {
+  MUSTER_RETURN_IF_ERROR(CheckProcess(request, options_.process_nonce, resources_.server_name));
+  const std::string& job_id = request.job_id();
+  if (job_id.empty()) return absl::InvalidArgumentError("job_id is empty");
+  const uint64_t next = request.next_generation();
+  if (request.oldest_generation() == 0 || request.oldest_generation() >= next) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("oldest_generation is ", request.oldest_generation(), ", next_generation ",
+                     next, "; expected generations from 1 on, the oldest before the next"));
+  }
+  const Unwanted earlier(*this, job_id, next - 1);
+  Turn turn;
+  {
+    absl::MutexLock lock(&mutex_);
+    Entry& entry = AwaitEntryLocked(job_id);
+    if (next < entry.first()) return GenerationFenced(job_id, next, entry.first());
+    entry.busy = true;
+    // Before the clocks are read.
+    entry.ended_by = next;
+    turn = {.generation = entry.generation, .ended_by = next, .job = entry.job};
+  }
+  const auto give_back = absl::MakeCleanup([&] { GiveBack(job_id, std::move(turn)); });
+  return CatchOutOfMemory(absl::StrCat("ending a generation of job ", job_id),
+                          [&] { return EndPartitions(request, turn.job.get(), resources_); });
 }
 
 void OpenJobs::TellReplayed(const JobTables& tables) const {
@@ -164,18 +192,19 @@ OpenJobs::Turn OpenJobs::Take(const std::string& job_id) {
   absl::MutexLock lock(&mutex_);
   Entry& entry = AwaitEntryLocked(job_id);
   entry.busy = true;
-  return {.generation = entry.generation, .job = entry.job};
+  return {.generation = entry.generation, .ended_by = entry.ended_by, .job = entry.job};
 }
 
 void OpenJobs::GiveBack(const std::string& job_id, Turn turn) {
   absl::MutexLock lock(&mutex_);
-  if (turn.generation == 0) {
+  if (turn.first() == 0) {
     entries_.erase(job_id);
     return;
   }
   Entry& entry = entries_[job_id];
   entry.busy = false;
   entry.generation = turn.generation;
+  entry.ended_by = turn.ended_by;
   entry.job = std::move(turn.job);
 }
 
@@ -208,7 +237,7 @@ absl::Status OpenJobs::OpenMissing(const OpenJob& job, const JobTables& tables) 
 
 bool OpenJobs::IsPastLocked(const std::string& job_id, uint64_t generation) const {
   const auto found = entries_.find(job_id);
-  return found != entries_.end() && found->second.generation > generation &&
+  return found != entries_.end() && found->second.first() > generation &&
          (found->second.busy || found->second.job != nullptr);
 }
 
@@ -276,7 +305,8 @@ absl::Status OpenJobs::DropUpTo(const std::string& job_id, uint64_t last, InUse 
     Entry& entry = AwaitEntryLocked(job_id);
     if (IsPastLocked(job_id, last)) return absl::OkStatus();
     entry.busy = true;
-    turn = {.generation = entry.generation, .job = std::move(entry.job)};
+    turn = {
+        .generation = entry.generation, .ended_by = entry.ended_by, .job = std::move(entry.job)};
   }
   const auto give_back = absl::MakeCleanup([&] { GiveBack(job_id, std::move(turn)); });
   const absl::Status status =
@@ -288,6 +318,7 @@ absl::Status OpenJobs::DropUpTo(const std::string& job_id, uint64_t last, InUse 
         }
         // A generation that could not be opened fences those before it.
         if (turn.generation <= last) turn.generation = 0;
+        if (turn.ended_by <= last) turn.ended_by = 0;
         resources_.replays->Forget(job_id, last);
         return DeleteStoredGenerations(job_id, last, resources_);
       });
@@ -303,12 +334,14 @@ absl::Status OpenJobs::DropUpTo(const std::string& job_id, uint64_t last, InUse 
 absl::StatusOr<std::shared_ptr<OpenJob>> OpenJobs::Find(const v1::ExchangeRequest& request) const {
   std::shared_ptr<OpenJob> job;
   uint64_t generation = 0;
+  uint64_t first = 0;
   bool busy = false;
   {
     absl::ReaderMutexLock lock(&mutex_);
     const auto found = entries_.find(request.job_id());
     if (found != entries_.end()) {
       generation = found->second.generation;
+      first = found->second.first();
       busy = found->second.busy;
       job = found->second.job;
     }
@@ -317,8 +350,8 @@ absl::StatusOr<std::shared_ptr<OpenJob>> OpenJobs::Find(const v1::ExchangeReques
     return absl::NotFoundError(absl::StrCat("job ", request.job_id(),
                                             " is not open on this server; open its tables first"));
   }
-  if (request.generation() < generation) {
-    return GenerationFenced(request.job_id(), request.generation(), generation);
+  if (request.generation() < first) {
+    return GenerationFenced(request.job_id(), request.generation(), first);
   }
   if (request.generation() > generation) {
     return absl::FailedPreconditionError(

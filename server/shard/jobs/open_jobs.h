@@ -1,6 +1,7 @@
 #ifndef MUSTER_SERVER_SHARD_JOBS_OPEN_JOBS_H_
 #define MUSTER_SERVER_SHARD_JOBS_OPEN_JOBS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -19,6 +20,8 @@ namespace muster {
 
 namespace v1 {
 class DropTablesRequest;
+class EndGenerationReply;
+class EndGenerationRequest;
 class ExchangeRequest;
 class OpenTablesReply;
 class OpenTablesRequest;
@@ -33,8 +36,13 @@ class OpenJobs {
   struct Turn {
     // The highest that was opened here; 0: none.
     uint64_t generation = 0;
+    // All generations before this one have ended, whether it is open yet or not.
+    uint64_t ended_by = 0;
     // Null: not open.
     std::shared_ptr<OpenJob> job;
+
+    // Returns the first generation that is served, or is going to be.
+    uint64_t first() const { return std::max(generation, ended_by); }
   };
 
   // See ShardEngine::Options.
@@ -49,6 +57,9 @@ class OpenJobs {
   // Opens a generation of a job, or joins it where it is open. Blocks while it reads. Errors as the
   // rpc OpenTables.
   absl::StatusOr<v1::OpenTablesReply> Open(const v1::OpenTablesRequest& request);
+  // Ends the generations that the request names, in its partitions. Errors as the rpc
+  // EndGeneration.
+  absl::StatusOr<v1::EndGenerationReply> End(const v1::EndGenerationRequest& request);
   // Drops the generations that the request names. Errors as the rpc DropTables.
   absl::Status Drop(const v1::DropTablesRequest& request);
   // Ends all open jobs; what they hold and get is answered with `status`.
@@ -73,9 +84,13 @@ class OpenJobs {
   struct Entry {
     // Highest generation that was opened, or that somebody tried to open.
     uint64_t generation = 0;
+    // See Turn.
+    uint64_t ended_by = 0;
     // One caller opens or drops; others wait.
     bool busy = false;
     std::shared_ptr<OpenJob> job;
+
+    uint64_t first() const { return std::max(generation, ended_by); }
   };
   class Unwanted;
 
@@ -96,7 +111,8 @@ class OpenJobs {
       ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Waits for the right to open or drop the job. The mutex is released while waiting.
   Entry& AwaitEntryLocked(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns whether a generation after this one is open, or being opened.
+  // Returns whether a generation after this one is open, or being opened, or goes on with what is
+  // open.
   bool IsPastLocked(const std::string& job_id, uint64_t generation) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

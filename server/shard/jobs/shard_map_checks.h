@@ -10,6 +10,7 @@
 namespace muster {
 
 namespace v1 {
+class EndGenerationRequest;
 class OpenTablesRequest;
 }  // namespace v1
 
@@ -18,6 +19,8 @@ class OpenTablesRequest;
 // start of the job. The coordinator decides what becomes of the job, once it knows of this process.
 // Requests without a map name none, and processes without a coordinator have no nonce.
 absl::Status CheckProcess(const v1::OpenTablesRequest& request, uint64_t process_nonce,
+                          absl::string_view server_name);
+absl::Status CheckProcess(const v1::EndGenerationRequest& request, uint64_t process_nonce,
                           absl::string_view server_name);
 
 // Returns FAILED_PRECONDITION if the partition came here by a move and `term` is not later than the

@@ -6,6 +6,7 @@
 #include "common/base/byte_text.h"
 #include "common/base/status_macros.h"
 #include "proto/partition_state.pb.h"
+#include "server/shard/jobs/stored_job.h"
 #include "server/shard/partition/journal/partition_journal.h"
 #include "server/shard/storage/parameter_store.h"
 
@@ -22,10 +23,7 @@ absl::StatusOr<std::unique_ptr<v1::PartitionState>> MovedPartition::ReadState() 
 }
 
 absl::Status MovedPartition::PutState(const v1::PartitionState& state) const {
-  const std::string meta = state.SerializeAsString();
-  StoreBatch batch(move_.job_id);
-  batch.PutMeta(move_.partition, AsBytes(meta));
-  return resources_.store->Write(batch, ParameterStore::Durability::kSync);
+  return PutPartitionState(move_.job_id, move_.partition, state, *resources_.store);
 }
 
 absl::Status MovedPartition::Replace(const v1::PartitionState& state) const {

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/shard/jobs/open_job.h"
+#include "server/shard/jobs/shard_resources.h"
 #include "server/shard/moves/partition_mover.h"
 #include "server/shard/storage/mutation_log.h"
 

@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "proto/parameter_service.pb.h"
 #include "proto/partition_state.pb.h"
+#include "server/shard/jobs/stored_job.h"
 #include "server/shard/moves/hand_over_chunks.h"
 #include "server/shard/moves/moved_partition.h"
 #include "server/shard/partition/journal/partition_journal.h"
@@ -256,6 +257,7 @@ absl::StatusOr<std::unique_ptr<v1::PartitionState>> PartitionMoves::StandStill(
     const PartitionMove& move) {
   OpenJobs::Turn turn = jobs_.Take(move.job_id);
   const auto give_back = absl::MakeCleanup([&] { jobs_.GiveBack(move.job_id, turn); });
+  if (turn.first() > move.generation) return LaterIsHere(move, turn.first());
   const bool open = turn.job != nullptr && turn.generation == move.generation;
   // What cannot leave does not stop for it.
   MUSTER_RETURN_IF_ERROR(ReadLeaving(move, open).status());
@@ -293,6 +295,7 @@ absl::StatusOr<std::unique_ptr<v1::PartitionState>> PartitionMoves::ReadLeaving(
     return absl::NotFoundError(
         absl::StrCat(NameOf(move), " of generation ", move.generation, " is not on this server"));
   }
+  if (state->ended_by() > move.generation) return LaterIsHere(move, state->ended_by());
   if (!open && state->leaving_term() == 0) {
     return absl::UnavailableError(
         absl::StrCat("job ", move.job_id, " is not open on this server; try again once it is"));
@@ -377,7 +380,7 @@ absl::StatusOr<std::unique_ptr<v1::PartitionState>> PartitionMoves::Claim(
 absl::StatusOr<bool> PartitionMoves::Prepare(const PartitionMove& move) {
   OpenJobs::Turn turn = jobs_.Take(move.job_id);
   const auto give_back = absl::MakeCleanup([&] { jobs_.GiveBack(move.job_id, turn); });
-  if (turn.generation > move.generation) return LaterIsHere(move, turn.generation);
+  if (turn.first() > move.generation) return LaterIsHere(move, turn.first());
   if (turn.job != nullptr && turn.generation < move.generation) {
     return absl::UnavailableError(absl::StrCat("generation ", turn.generation, " of job ",
                                                move.job_id, " is still open here; try again"));
@@ -398,7 +401,7 @@ absl::Status PartitionMoves::WhileClaimed(const PartitionMove& move,
                                           absl::FunctionRef<absl::Status()> write) {
   OpenJobs::Turn turn = jobs_.Take(move.job_id);
   const auto give_back = absl::MakeCleanup([&] { jobs_.GiveBack(move.job_id, turn); });
-  if (turn.generation > move.generation) return LaterIsHere(move, turn.generation);
+  if (turn.first() > move.generation) return LaterIsHere(move, turn.first());
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<v1::PartitionState> state,
                           Stored(move).ReadState());
   if (state == nullptr || state->generation() != move.generation) {
@@ -413,9 +416,9 @@ absl::Status PartitionMoves::OpenAdopted(const PartitionMove& move,
                                          const v1::OpenTablesRequest* tables) {
   OpenJobs::Turn turn = jobs_.Take(move.job_id);
   const auto give_back = absl::MakeCleanup([&] { jobs_.GiveBack(move.job_id, turn); });
-  if (turn.generation > move.generation) {
+  if (turn.first() > move.generation) {
     return absl::AbortedError(
-        absl::StrCat("job ", move.job_id, " went on to generation ", turn.generation));
+        absl::StrCat("job ", move.job_id, " went on to generation ", turn.first()));
   }
   if (turn.job != nullptr) {
     if (turn.job->partition(move.partition) != nullptr) return absl::OkStatus();

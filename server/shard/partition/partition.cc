@@ -1,11 +1,15 @@
 #include "server/shard/partition/partition.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "common/base/catch_out_of_memory.h"
 #include "common/base/status_macros.h"
 #include "common/trace/trace_scope.h"
 #include "proto/parameter_service.pb.h"
 #include "proto/partition_state.pb.h"
 #include "server/shard/calls/refusal.h"
+#include "server/shard/partition/clock_completion.h"
 #include "server/shard/partition/partition_recovery.h"
 
 namespace muster {
@@ -186,6 +190,7 @@ void Partition::Guarded(absl::FunctionRef<void()> work) {
     return absl::OkStatus();
   });
   if (status.ok()) return;
+  torn_ = true;
   health_.Fail(status.message());
   RunSynced();
 }
@@ -210,6 +215,53 @@ absl::StatusOr<Partition::Entry> Partition::LetTaskIn(uint32_t slot, uint64_t in
   return Entry{.closed = closed_clocks(),
                .withdrawn = ledger.HasWithdrawn(slot, closed),
                .closed_withdrawn = closed > 0 && ledger.HasWithdrawn(slot, closed - 1)};
+}
+
+// --- The end of a generation.
+
+absl::Status Partition::End(absl::Status status) {
+  if (health_.crashed()) return absl::UnavailableError("crashed");
+  if (ended_) return absl::OkStatus();
+  if (!health_.ok()) return health_.status();
+  health_.Close(std::move(status));
+  ended_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status Partition::CompleteClocks(uint64_t clock) {
+  const absl::Status status = CatchOutOfMemory("the last clock of a generation", [&] {
+    return ClockCompletion({.tables = *tables_,
+                            .checks = checks_,
+                            .journal = journal_.get(),
+                            .applier = applier_})
+        .Run(clock, torn_);
+  });
+  if (status.ok() && health_.Pass("clock_completed")) return absl::UnavailableError("crashed");
+  return status;
+}
+
+std::vector<uint64_t> Partition::lasting_clocks() const {
+  std::vector<uint64_t> closed = closed_clocks();
+  if (!tables_->job->clips_by_norm()) return closed;
+  for (uint64_t& clocks : closed) clocks = std::min(clocks, applier_.clocks().completed());
+  return closed;
+}
+
+Partition::Remains Partition::TakeApart(std::unique_ptr<Partition> partition) {
+  const uint64_t lsn = partition->log_.last_lsn();
+  Remains remains{.state = std::make_unique<const v1::PartitionState>(partition->state_.Save(lsn))};
+  // The parts refer to them until they are gone.
+  remains.tables = std::move(partition->tables_);
+  remains.journal = std::move(partition->journal_);
+  partition.reset();
+  return remains;
+}
+
+absl::Status Partition::GoOnFrom(const v1::PartitionState& earlier) {
+  v1::PartitionState state = state_.Save(log_.last_lsn());
+  state.set_adopted_term(earlier.adopted_term());
+  if (earlier.has_loss_scale()) *state.mutable_loss_scale() = earlier.loss_scale();
+  return state_.Restore(state);
 }
 
 // --- Between batches.

@@ -135,6 +135,31 @@ class Partition {
   // slot exists.
   absl::StatusOr<Entry> EnterTask(uint32_t slot, uint64_t incarnation);
 
+  // Ends the partition's generation: answers all that is parked, and everything from now on, with
+  // `status`. The values stay, for a later generation. Idempotent. Not OK: the partition has failed
+  // with that error before. REQUIRES: nothing that was let in waits for the disk.
+  absl::Status End(absl::Status status);
+  // Returns whether the values are whole since End.
+  bool ended() const { return ended_ && !torn_; }
+  // Completes clocks up to `clock`; see ClockCompletion. REQUIRES: ended().
+  absl::Status CompleteClocks(uint64_t clock);
+  // Returns how many clocks each slot has closed whose end this partition can have alone: not more
+  // than are completed where the update of a clock waits for its scale.
+  std::vector<uint64_t> lasting_clocks() const;
+
+  // What is left of a partition for a later generation of its job.
+  struct Remains {
+    std::unique_ptr<PartitionTables> tables;
+    // Null: nothing is logged.
+    std::unique_ptr<PartitionJournal> journal;
+    std::unique_ptr<const v1::PartitionState> state;
+  };
+  // Ends a partition's other parts. REQUIRES: ended().
+  static Remains TakeApart(std::unique_ptr<Partition> partition);
+  // Takes over what an earlier generation's state tells beside clocks and slots. REQUIRES: nothing
+  // has been executed.
+  absl::Status GoOnFrom(const v1::PartitionState& earlier);
+
   // Executes operations in order and answers them, now, once their records are on disk, or once
   // their clock is reached.
   void Execute(std::vector<ExchangeCall> calls);
@@ -185,8 +210,9 @@ class Partition {
   void UpdateStats();
 
   const Options options_;
-  const std::unique_ptr<PartitionTables> tables_;
-  const std::unique_ptr<PartitionJournal> journal_;
+  // Null once taken apart.
+  std::unique_ptr<PartitionTables> tables_;
+  std::unique_ptr<PartitionJournal> journal_;
   PartitionHealth health_;
   MemoryShare sparse_memory_;
   // The pipeline, in order.
@@ -204,6 +230,9 @@ class Partition {
   // The parts that store the partition.
   StoredState state_;
   ImageWriter images_;
+  // True once the generation has ended, and if half of an operation may have been done since.
+  bool ended_ = false;
+  bool torn_ = false;
   Stats stats_;
 };
 

@@ -166,7 +166,9 @@ absl::Status PartitionExecutor::Visit(absl::FunctionRef<absl::Status(Partition&)
   return status;
 }
 
-void PartitionExecutor::Close(const absl::Status& status) {
+void PartitionExecutor::Close(const absl::Status& status) { Release(status).reset(); }
+
+std::unique_ptr<Partition> PartitionExecutor::Release(const absl::Status& status) {
   {
     absl::MutexLock lock(&mutex_);
     closed_ = status;
@@ -174,7 +176,7 @@ void PartitionExecutor::Close(const absl::Status& status) {
   }
   partition_->Drain();
   partition_->Close(status);
-  partition_.reset();
+  return std::move(partition_);
 }
 
 Partition::Stats PartitionExecutor::stats() const {

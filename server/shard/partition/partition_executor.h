@@ -58,6 +58,9 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   // `status`, and destroys the partition. Blocks until that is done. To be called once.
   void Close(const absl::Status& status);
 
+  // Does the same, except that the partition is returned instead of destroyed.
+  std::unique_ptr<Partition> Release(const absl::Status& status);
+
   // Returns the figures as of the last batch.
   Partition::Stats stats() const;
   // Returns the processor time that batches of requests have taken since this object was made.

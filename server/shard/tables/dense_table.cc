@@ -50,6 +50,14 @@ DenseTable::DenseTable(std::shared_ptr<const JobTables> tables, uint32_t partiti
   ended_.resize(blocks_.size());
 }
 
+void DenseTable::GoOnWith(std::shared_ptr<const JobTables> tables) {
+  Settle();
+  tables_ = std::move(tables);
+  for (Sum& sum : sums_) sum = Sum{};
+  for (Block& block : blocks_) block.previous = nullptr;
+  kept_bytes_ = 0;
+}
+
 uint64_t DenseTable::value_bytes() const {
   uint64_t floats = offsets_.back();
   for (const Block& block : blocks_) floats += block.state.size();

@@ -46,6 +46,11 @@ class DenseTable {
   DenseTable(std::shared_ptr<const JobTables> tables, uint32_t partition,
              std::shared_ptr<BufferPool> pool);
 
+  // Goes on as the table of a later generation of the job, whose slots may be others: makes the
+  // steps that are left, and forgets the open clock's gradients and the previous weights. REQUIRES:
+  // equal schemas; the first tables outlive it.
+  void GoOnWith(std::shared_ptr<const JobTables> tables);
+
   uint32_t size() const { return blocks_.size(); }
   const DenseLayout::Block& layout(uint32_t block) const { return *blocks_[block].layout; }
   // Bytes of the weights of blocks [first, first + count). REQUIRES: they exist.
@@ -150,7 +155,7 @@ class DenseTable {
   void Apply(Block& block, const OptimizerStep& step, absl::Span<const float> gradient,
              uint64_t lsn);
 
-  const std::shared_ptr<const JobTables> tables_;
+  std::shared_ptr<const JobTables> tables_;
   const std::shared_ptr<BufferPool> pool_;
   std::vector<Block> blocks_;
   // Sums by block; and the bytes of scarce memory that they keep as they came.

@@ -105,6 +105,33 @@ absl::Status ValidateUpdate(const v1::OpenTablesRequest& request) {
   return absl::OkStatus();
 }
 
+// Checks that a generation may go on with an earlier one's tables, if it is to. REQUIRES:
+// ValidateUpdate.
+absl::Status ValidateTakeover(const v1::OpenTablesRequest& request) {
+  const uint64_t earlier = request.takes_over_generation();
+  if (earlier == 0) return absl::OkStatus();
+  if (earlier >= request.generation()) {
+    return absl::InvalidArgumentError(absl::StrCat("takes_over_generation is ", earlier,
+                                                   ", expected one before generation ",
+                                                   request.generation()));
+  }
+  const v1::UpdateSpec& update = request.update();
+  if (update.unlimited_staleness() || update.staleness_bound() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "takes_over_generation is ", earlier,
+        ", which needs staleness_bound 0: with another bound, the tables are at no clock at which "
+        "other slots could go on"));
+  }
+  if (update.backup_workers() > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("takes_over_generation is ", earlier, ", and update.backup_workers ",
+                     update.backup_workers(),
+                     ": clocks that leave slots out cannot be closed for them; set one of the two "
+                     "to 0"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateRequest(const v1::OpenTablesRequest& request) {
   if (request.job_id().empty()) return absl::InvalidArgumentError("job_id is empty");
   if (request.slots() == 0 || request.slots() > kMostSlots) {
@@ -118,6 +145,7 @@ absl::Status ValidateRequest(const v1::OpenTablesRequest& request) {
   MUSTER_RETURN_IF_ERROR(ValidateSchema(request.schema()));
   MUSTER_RETURN_IF_ERROR(ValidateSlots(request));
   MUSTER_RETURN_IF_ERROR(ValidateUpdate(request));
+  MUSTER_RETURN_IF_ERROR(ValidateTakeover(request));
   std::vector<bool> seen(request.schema().partitions());
   for (const v1::PartitionTerm& term : request.partitions()) {
     if (term.partition() >= seen.size()) {
@@ -191,6 +219,16 @@ absl::StatusOr<std::shared_ptr<const JobTables>> JobTables::Create(
   tables->durable_ = update.durability() == v1::UpdateSpec::EVERY_PUSH;
   tables->clips_by_norm_ = schema.clipping().by_global_norm() > 0;
   return tables;
+}
+
+absl::StatusOr<std::shared_ptr<const JobTables>> JobTables::Earlier(uint64_t generation,
+                                                                    uint32_t slots) const {
+  v1::OpenTablesRequest request = *request_;
+  request.set_generation(generation);
+  request.clear_takes_over_generation();
+  request.set_slots(slots);
+  request.clear_slot();
+  return Create(request);
 }
 
 const std::string& JobTables::job_id() const { return request_->job_id(); }

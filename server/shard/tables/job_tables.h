@@ -38,6 +38,11 @@ class JobTables {
   static absl::StatusOr<std::shared_ptr<const JobTables>> Create(
       const v1::OpenTablesRequest& request);
 
+  // Returns the tables of an earlier generation with so many slots, which this one can go on with.
+  // Errors as Create.
+  absl::StatusOr<std::shared_ptr<const JobTables>> Earlier(uint64_t generation,
+                                                           uint32_t slots) const;
+
   ~JobTables();
 
   const v1::OpenTablesRequest& request() const { return *request_; }

@@ -12,7 +12,8 @@ PartitionTables::PartitionTables(std::shared_ptr<const JobTables> job_tables,
                                  ParameterStore* store)
     : job(std::move(job_tables)),
       partition(partition_index),
-      dense(job, partition, std::move(pool)) {
+      dense(job, partition, std::move(pool)),
+      made_for(job) {
   const bool evicts = job->cache_bytes() > 0;
   TieredTable::Options options;
   options.policy = job->row_policy();
@@ -28,6 +29,11 @@ PartitionTables::PartitionTables(std::shared_ptr<const JobTables> job_tables,
     options.table = static_cast<uint32_t>(sparse.size()) + 1;
     sparse.emplace_back(spec, job->seed(), job->row_optimizer(), options);
   }
+}
+
+void PartitionTables::GoOnWith(std::shared_ptr<const JobTables> later) {
+  job = std::move(later);
+  dense.GoOnWith(job);
 }
 
 uint64_t PartitionTables::sparse_rows() const {

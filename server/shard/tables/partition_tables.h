@@ -21,6 +21,10 @@ struct PartitionTables {
   PartitionTables(std::shared_ptr<const JobTables> job_tables, uint32_t partition_index,
                   std::shared_ptr<BufferPool> pool, ParameterStore* store = nullptr);
 
+  // Goes on as the tables of a later generation of the job, with the same values. What waits for
+  // the open clock's end is forgotten. REQUIRES: equal schemas.
+  void GoOnWith(std::shared_ptr<const JobTables> later);
+
   uint64_t sparse_rows() const;
   uint64_t rows_on_disk() const;
   // Return the memory that rows have, and what they use of it.
@@ -35,11 +39,13 @@ struct PartitionTables {
   // Drops some of the rows that have expired.
   absl::Status DropExpired(uint64_t completed);
 
-  const std::shared_ptr<const JobTables> job;
+  std::shared_ptr<const JobTables> job;
   const uint32_t partition;
   DenseTable dense;
   // sparse[i] is table i + 1.
   std::vector<TieredTable> sparse;
+  // The generation that the tables were made for, whose layout and specifications they refer to.
+  const std::shared_ptr<const JobTables> made_for;
 };
 
 }  // namespace muster

@@ -10,6 +10,7 @@
 #include "common/partition/wire_dtype.h"
 #include "proto/parameter_service.pb.h"
 #include "proto/partition_state.pb.h"
+#include "server/shard/tables/rate_factor.h"
 
 namespace muster {
 namespace {
@@ -381,10 +382,16 @@ void AdmissionChecks::Enter(AdmittedCall& call) {
     case Operation::kDensePush:
       for (uint32_t block : call.new_blocks) ledger_.AddBlock(request.slot(), block);
       if (request.dense_push().withdrawn()) ledger_.Withdraw(request.slot());
+      ledger_.NoteTold(
+          request.slot(), call.new_blocks,
+          {.examples = request.dense_push().examples(), .rate_factor = RateFactorOf(request)});
       break;
     case Operation::kSparsePush:
       ledger_.AddChunk(request.slot(), request.sparse_push().table() - 1,
                        request.sparse_push().chunk());
+      ledger_.NoteTold(
+          request.slot(), {},
+          {.examples = request.sparse_push().examples(), .rate_factor = RateFactorOf(request)});
       break;
     case Operation::kClose:
       if (request.close().loss_scale().overflowed()) ledger_.Withdraw(request.slot());

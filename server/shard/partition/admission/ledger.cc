@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "proto/partition_state.pb.h"
@@ -74,6 +75,18 @@ void Ledger::AddBlock(uint32_t slot, uint32_t block) {
   Slot& entry = slots_[slot];
   ++entry.micro_batches_in[block];
   ++entry.pushes_in;
+}
+
+void Ledger::NoteTold(uint32_t slot, absl::Span<const uint32_t> blocks, const Told& told) {
+  Slot& entry = slots_[slot];
+  if (blocks.empty()) {
+    if (!entry.told.has_value()) entry.told = told;
+  } else if (!entry.told_by.has_value()) {
+    entry.told = told;
+    entry.told_by = blocks.front();
+  } else if (absl::c_linear_search(blocks, *entry.told_by)) {
+    entry.told->examples += told.examples;
+  }
 }
 
 bool Ledger::HasWithdrawn(uint32_t slot, uint64_t clock) const {
@@ -148,6 +161,8 @@ void Ledger::CloseOpen(uint32_t slot, std::vector<uint32_t>& closed) {
     entry.pushes_in = 0;
     entry.micro_batches_in.assign(shape_.dense_blocks, 0);
     for (auto& chunks : entry.chunks) chunks.clear();
+    entry.told.reset();
+    entry.told_by.reset();
     entry.closed_withdrawn = std::exchange(entry.withdrawn, false);
     closed.push_back(slot);
   } while (entry.left_out_of.erase(entry.closed) > 0);

@@ -2,6 +2,7 @@
 #define MUSTER_SERVER_SHARD_PARTITION_ADMISSION_LEDGER_H_
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -83,6 +84,21 @@ class Ledger {
     slots_[slot].chunks[sparse_table].insert(chunk);
   }
 
+  // What the slot's pushes tell of its open clock, as its close does.
+  struct Told {
+    uint64_t examples = 0;
+    double rate_factor = 1;
+  };
+  // Notes what a push tells that brings these blocks, or rows if there are none. The examples of
+  // one block's micro-batches add up; pushes of other blocks and of rows repeat the sum.
+  void NoteTold(uint32_t slot, absl::Span<const uint32_t> blocks, const Told& told);
+  // Returns what pushes to the slot's open clock have told; nothing before the first one.
+  std::optional<Told> told(uint32_t slot) const { return slots_[slot].told; }
+  // Returns how many chunks of a table are in of the slot's open clock.
+  uint32_t chunks_in(uint32_t slot, uint32_t sparse_table) const {
+    return static_cast<uint32_t>(slots_[slot].chunks[sparse_table].size());
+  }
+
   // Notes that the slot's gradients of its open clock overflowed, so that zeros stand for them.
   void Withdraw(uint32_t slot) { slots_[slot].withdrawn = true; }
   // Returns whether the slot's gradients of the clock overflowed. The open clock and the last
@@ -120,6 +136,10 @@ class Ledger {
     uint64_t pushes_in = 0;
     // Chunks by sparse table. The standard library's sets survive running out of memory.
     std::vector<std::set<uint32_t>> chunks;
+    // What pushes of the open clock tell, and the block whose pushes tell it; absent: those of rows
+    // do. Not part of the state: none is stored while pushes wait for their clock to end.
+    std::optional<Told> told;
+    std::optional<uint32_t> told_by;
     // True if gradients of the open clock, and of the last closed one, are withdrawn.
     bool withdrawn = false;
     bool closed_withdrawn = false;

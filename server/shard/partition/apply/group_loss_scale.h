@@ -30,6 +30,9 @@ class GroupLossScale {
   // Returns the loss scale at the number of completed clocks; absent: no close told of one yet.
   const absl::optional<v1::GroupLossScale>& current() const { return current_; }
 
+  // Returns whether any close has told of one.
+  bool told() const { return current_.has_value() || !closing_.empty(); }
+
   // Adds the scale and the words to a state.
   void Save(v1::PartitionState& state) const;
   void Restore(const v1::PartitionState& state);
