@@ -436,5 +436,85 @@ TEST_F(MoveOfANewGenerationTest, WhatIsStoredOfALaterOneStays) {
   ExpectStepAtNewOwner(3, 0, -0.5);
 }
 
+v1::EndGenerationRequest TestEnd(uint64_t term) {
+  v1::EndGenerationRequest request;
+  request.set_job_id("job");
+  request.set_next_generation(2);
+  request.set_oldest_generation(1);
+  request.add_partitions()->set_partition(0);
+  request.mutable_partitions(0)->set_term(term);
+  return request;
+}
+
+TEST_F(PartitionMoveTest, AnEndedGenerationsPartitionStays) {
+  ASSERT_EQ(from_.Open(TestDurableRequest(), false), absl::StatusCode::kOk);
+  Step(from_, 0, 1);
+  const PartitionMove move = TestMove(7);
+  ASSERT_TRUE(from_.mover().Permit({move}, {}).ok());
+  ASSERT_TRUE(from_.engine().EndGeneration(TestEnd(1)).ok());
+  EXPECT_EQ(Move(from_, to_, move).code(), absl::StatusCode::kAborted);
+  from_.Kill(1);
+  ASSERT_TRUE(from_.mover().Permit({move}, {}).ok());
+  EXPECT_EQ(Move(from_, to_, move).code(), absl::StatusCode::kAborted);
+  v1::OpenTablesRequest next = TestDurableRequest();
+  next.set_generation(2);
+  next.set_takes_over_generation(1);
+  next.set_start_clock(1);
+  EXPECT_EQ(from_.Open(next, false), absl::StatusCode::kOk);
+  // It moves under the new generation.
+  PartitionMove later = TestMove(8);
+  later.generation = 2;
+  ASSERT_TRUE(from_.mover().Permit({later}, {}).ok());
+  ASSERT_TRUE(Move(from_, to_, later).ok());
+}
+
+TEST_F(PartitionMoveTest, AMoveThatStandsStillIsWaitedForAtTheEnd) {
+  ASSERT_EQ(from_.Open(TestDurableRequest(), false), absl::StatusCode::kOk);
+  Step(from_, 0, 1);
+  const PartitionMove move = TestMove(7);
+  ASSERT_TRUE(from_.mover().Permit({move}, {}).ok());
+  // The copy is lost on its way.
+  from_.mover()
+      .HandOver(move,
+                [](const v1::HandOverChunk& chunk) {
+                  return chunk.has_end() ? absl::UnavailableError("lost") : absl::OkStatus();
+                })
+      .IgnoreError();
+  EXPECT_EQ(from_.engine().EndGeneration(TestEnd(1)).status().code(),
+            absl::StatusCode::kUnavailable);
+  // The coordinator gives the move up.
+  ASSERT_TRUE(from_.mover().Permit({}, {}).ok());
+  const absl::StatusOr<v1::EndGenerationReply> ended = from_.engine().EndGeneration(TestEnd(1));
+  ASSERT_TRUE(ended.ok()) << ended.status();
+  EXPECT_THAT(ended->partitions(0).closed(), ElementsAre(1));
+}
+
+TEST_F(PartitionMoveTest, AGenerationEndsWhereItsPartitionHasCome) {
+  ASSERT_EQ(from_.Open(TestDurableRequest(), false), absl::StatusCode::kOk);
+  Step(from_, 0, 1);
+  const PartitionMove move = TestMove(7);
+  ASSERT_TRUE(from_.mover().Permit({move}, {}).ok());
+  ASSERT_TRUE(Move(from_, to_, move).ok());
+  for (TestServer* server : {&from_, &to_}) {
+    EXPECT_EQ(server->engine().EndGeneration(TestEnd(7)).status().code(),
+              absl::StatusCode::kUnavailable)
+        << "the coordinator has not noted the move";
+  }
+  ASSERT_TRUE(from_.mover().Permit({}, {move}).ok());
+  ASSERT_TRUE(from_.mover().Release(move).ok());
+  EXPECT_EQ(from_.engine().EndGeneration(TestEnd(8)).status().code(),
+            absl::StatusCode::kUnavailable);
+  const absl::StatusOr<v1::EndGenerationReply> ended = to_.engine().EndGeneration(TestEnd(8));
+  ASSERT_TRUE(ended.ok()) << ended.status();
+  v1::OpenTablesRequest next = TestDurableRequest();
+  next.set_generation(2);
+  next.set_takes_over_generation(1);
+  next.set_start_clock(1);
+  next.mutable_partitions(0)->set_term(8);
+  EXPECT_EQ(to_.Open(next, false), absl::StatusCode::kOk);
+  next.mutable_partitions(0)->set_term(7);
+  EXPECT_EQ(to_.Open(next), absl::StatusCode::kFailedPrecondition) << "an older term";
+}
+
 }  // namespace
 }  // namespace muster

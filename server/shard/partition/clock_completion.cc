@@ -88,7 +88,7 @@ absl::Status ClockCompletion::Run(uint64_t clock, bool& torn) {
   }
   std::vector<AdmittedCall> missing;
   for (uint32_t slot = 0; slot < clocks.slots(); ++slot) {
-    if (clocks.slot(slot).closed == clock) continue;
+    if (clocks.slot(slot).closed >= clock) continue;
     MUSTER_ASSIGN_OR_RETURN(v1::ExchangeRequest close, MissingClose(slot));
     AdmittedCall& call = missing.emplace_back();
     call.call.request = std::make_shared<v1::ExchangeRequest>(std::move(close));

@@ -304,5 +304,27 @@ TEST(LedgerTest, SavesHowManyMicroBatchesAreIn) {
   EXPECT_THAT(smaller.Restore(state).message(), HasSubstr("block 0 more often than 1 times"));
 }
 
+TEST(LedgerTest, KnowsWhatPushesTellOfTheOpenClock) {
+  Ledger ledger(
+      {.mesh = Mesh({.replica = 2}), .dense_blocks = 2, .sparse_tables = 1, .micro_batches = 2}, 0);
+  EXPECT_FALSE(ledger.told(0).has_value());
+  ledger.NoteTold(0, {}, {.examples = 7, .rate_factor = 0.5});
+  ASSERT_TRUE(ledger.told(0).has_value());
+  EXPECT_EQ(ledger.told(0)->examples, 7);
+  EXPECT_EQ(ledger.told(0)->rate_factor, 0.5);
+  // Micro-batches of one block are told by themselves.
+  ledger.NoteTold(0, {1}, {.examples = 3});
+  ledger.NoteTold(0, {0}, {.examples = 3});
+  ledger.NoteTold(0, {0, 1}, {.examples = 4});
+  ledger.NoteTold(0, {}, {.examples = 7});
+  EXPECT_EQ(ledger.told(0)->examples, 7);
+  EXPECT_FALSE(ledger.told(1).has_value());
+  ledger.AddChunk(0, 0, 3);
+  EXPECT_EQ(ledger.chunks_in(0, 0), 1);
+  ledger.Close(0);
+  EXPECT_FALSE(ledger.told(0).has_value());
+  EXPECT_EQ(ledger.chunks_in(0, 0), 0);
+}
+
 }  // namespace
 }  // namespace muster
