@@ -264,54 +264,61 @@ absl::Status OpenJob::DropScratch() {
   return resources_.store->DropJob(tables_->job_id());
 }
 
-absl::Status OpenJob::ContinueAll(Opened& opened) {
-  const auto& terms = tables_->request().partitions();
+absl::Status OpenJob::ForEachTerm(absl::FunctionRef<absl::Status(int)> work) const {
+  const int terms = tables_->request().partitions_size();
   absl::Mutex mutex;
   absl::Status failed;
   int next = 0;
-  const auto work = [&] {
+  const auto run = [&] {
     for (;;) {
       int index = 0;
       {
         absl::MutexLock lock(&mutex);
-        if (next == terms.size() || !failed.ok()) return;
+        if (next == terms || !failed.ok()) return;
         index = next++;
       }
-      bool stored = true;
-      absl::StatusOr<std::shared_ptr<PartitionExecutor>> made = PartitionExecutor::Create(
-          [&](std::shared_ptr<Executor> strand) -> absl::StatusOr<std::unique_ptr<Partition>> {
-            MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Partition> continued,
-                                    Continue(terms[index].partition(), std::move(strand)));
-            stored = continued != nullptr;
-            if (!stored) return absl::NotFoundError("nothing is stored");
-            return continued;
-          },
-          *resources_.executor, resources_.queue_bytes);
-      if (made.ok()) {
-        opened[index] = *std::move(made);
-      } else if (stored) {
-        absl::MutexLock lock(&mutex);
-        failed.Update(DataLossIs(made.status(), LostState::kServerState));
-      }
+      const absl::Status status = DataLossIs(work(index), LostState::kServerState);
+      absl::MutexLock lock(&mutex);
+      failed.Update(status);
     }
   };
   std::vector<std::thread> threads;
-  for (int i = 1; i < std::min(resources_.open_threads, terms.size()); ++i) {
-    threads.emplace_back(work);
-  }
-  work();
+  for (int i = 1; i < std::min(resources_.open_threads, terms); ++i) threads.emplace_back(run);
+  run();
   for (std::thread& thread : threads) thread.join();
   return failed;
 }
 
+absl::Status OpenJob::ContinueOne(uint32_t partition,
+                                  std::shared_ptr<PartitionExecutor>& opened) const {
+  bool stored = true;
+  absl::StatusOr<std::shared_ptr<PartitionExecutor>> made = PartitionExecutor::Create(
+      [&](std::shared_ptr<Executor> strand) -> absl::StatusOr<std::unique_ptr<Partition>> {
+        MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Partition> continued,
+                                Continue(partition, std::move(strand)));
+        stored = continued != nullptr;
+        if (!stored) return absl::NotFoundError("nothing is stored");
+        return continued;
+      },
+      *resources_.executor, resources_.queue_bytes);
+  if (!made.ok()) return stored ? made.status() : absl::OkStatus();
+  opened = *std::move(made);
+  return absl::OkStatus();
+}
+
 absl::Status OpenJob::OpenAll(Takeover* takeover) {
   const auto& terms = tables_->request().partitions();
-  Opened opened(terms.size());
+  std::vector<std::shared_ptr<PartitionExecutor>> opened(terms.size());
   absl::Status status;
-  if (tables_->durable()) status = ContinueAll(opened);
-  for (int i = 0; takeover != nullptr && status.ok() && i < terms.size(); ++i) {
-    if (opened[i] != nullptr) continue;
-    status = DataLossIs(takeover->Prepare(terms[i].partition()), LostState::kServerState);
+  if (tables_->durable()) {
+    status = ForEachTerm([&](int i) { return ContinueOne(terms[i].partition(), opened[i]); });
+  }
+  if (takeover != nullptr && status.ok()) {
+    status = ForEachTerm([&](int i) {
+      if (opened[i] != nullptr) return absl::OkStatus();
+      return CatchOutOfMemory("a partition that is taken over",
+                              [&] { return takeover->Prepare(terms[i].partition()); });
+    });
   }
   for (int i = 0; i < terms.size(); ++i) {
     const uint32_t partition = terms[i].partition();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -99,9 +100,11 @@ class OpenJob {
   // Leaves nothing stored of partitions of earlier generations that were not taken over, since they
   // had moved to other servers.
   absl::Status DropLeftBehind() const;
-  using Opened = std::vector<std::shared_ptr<PartitionExecutor>>;
-  // Recovers those of the request's partitions that are stored here, several at a time.
-  absl::Status ContinueAll(Opened& opened);
+  // Does `work` for the index of each of the request's partitions, several at a time, until it
+  // fails for one. DATA_LOSS is a loss of the server's state.
+  absl::Status ForEachTerm(absl::FunctionRef<absl::Status(int)> work) const;
+  // Recovers a partition that is stored here; leaves `opened` null if it is not.
+  absl::Status ContinueOne(uint32_t partition, std::shared_ptr<PartitionExecutor>& opened) const;
   absl::StatusOr<std::unique_ptr<Partition>> OpenPartition(uint32_t partition,
                                                            std::shared_ptr<Executor> strand);
   // Fills a partition's tables from the request's checkpoint.

@@ -34,6 +34,7 @@ absl::Status Takeover::BringToStart(Partition& partition) const {
 
 absl::StatusOr<std::shared_ptr<const JobTables>> Takeover::Earlier(uint64_t generation,
                                                                    uint32_t slots) {
+  absl::MutexLock lock(&mutex_);
   std::shared_ptr<const JobTables>& tables = earlier_[{generation, slots}];
   if (tables == nullptr) {
     MUSTER_ASSIGN_OR_RETURN(tables, next_->Earlier(generation, slots));
@@ -66,6 +67,7 @@ absl::Status Takeover::Prepare(uint32_t partition) {
     if (whole) return status;
     // It has failed, before or in this. Its files are whole.
     if (!next_->durable()) return Lost(partition, "there was an error in");
+    absl::MutexLock lock(&mutex_);
     ended_->TakeOut(partition, OpenJob::Absence::kFailed);
   } else if (found.absence == OpenJob::Absence::kStandsStill) {
     return absl::UnavailableError(StandsStillError(next_->job_id(), partition).message());
@@ -95,6 +97,7 @@ absl::Status Takeover::PrepareStored(uint32_t partition) {
       std::unique_ptr<Partition> recovered,
       RecoverPartition(std::move(earlier), partition, *state, nullptr, resources_, go_on));
   MUSTER_RETURN_IF_ERROR(BringToStart(*recovered));
+  absl::MutexLock lock(&mutex_);
   recovered_[partition] = std::move(recovered);
   return absl::OkStatus();
 }
@@ -102,9 +105,13 @@ absl::Status Takeover::PrepareStored(uint32_t partition) {
 absl::StatusOr<std::unique_ptr<Partition>> Takeover::Take(uint32_t partition,
                                                           std::shared_ptr<Executor> strand) {
   std::unique_ptr<Partition> ended;
-  if (const auto found = recovered_.find(partition); found != recovered_.end()) {
-    ended = std::move(found->second);
-  } else {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (const auto found = recovered_.find(partition); found != recovered_.end()) {
+      ended = std::move(found->second);
+    }
+  }
+  if (ended == nullptr) {
     ended = ended_->GiveAway(partition)->Release(
         GenerationFenced(next_->job_id(), ended_->tables().generation(), next_->generation()));
   }

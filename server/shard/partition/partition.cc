@@ -254,6 +254,10 @@ Partition::Remains Partition::TakeApart(std::unique_ptr<Partition> partition) {
   remains.tables = std::move(partition->tables_);
   remains.journal = std::move(partition->journal_);
   partition.reset();
+  // Whoever gets the log does not know of a sync that was begun.
+  if (remains.journal != nullptr && remains.journal->sync_started()) {
+    remains.journal->FinishSync().IgnoreError();
+  }
   return remains;
 }
 
