@@ -222,7 +222,9 @@ absl::Status OpenJobs::OpenMissing(const OpenJob& job, const JobTables& tables) 
   Turn turn = Take(tables.job_id());
   const auto give_back = absl::MakeCleanup([&] { GiveBack(tables.job_id(), std::move(turn)); });
   absl::Status status;
-  if (turn.job.get() != &job) {
+  if (turn.first() > tables.generation()) {
+    status = GenerationFenced(tables.job_id(), tables.generation(), turn.first());
+  } else if (turn.job.get() != &job) {
     status = absl::UnavailableError(
         absl::StrCat("the tables of job ", tables.job_id(), " are being opened; try again"));
   }
