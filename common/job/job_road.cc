@@ -41,6 +41,10 @@ bool LossIsFinal(const v1::JobSpec& spec, uint32_t ranks) {
          spec.parallelism().zero().redundancy() == 0;
 }
 
+bool MembersChangeOnServers(const v1::JobSpec& spec) {
+  return spec.min_workers() > 0 && !RunsProgram(spec) && !TrainsInRounds(spec);
+}
+
 bool IsBsp(const v1::UpdateSpec& update) {
   return update.staleness_bound() == 0 && !update.unlimited_staleness();
 }

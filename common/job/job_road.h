@@ -51,6 +51,10 @@ bool LossIsFinal(const v1::JobSpec& spec);
 // a rank has.
 bool LossIsFinal(const v1::JobSpec& spec, uint32_t ranks);
 
+// Returns whether the slots that train may change while servers keep the tables in place: on
+// servers, with JobSpec.min_workers.
+bool MembersChangeOnServers(const v1::JobSpec& spec);
+
 // Judges by the kind of model; the tables may turn out to be empty.
 bool HasSparseTables(const v1::JobSpec& spec);
 

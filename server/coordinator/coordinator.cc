@@ -91,6 +91,7 @@ Coordinator::Coordinator(std::unique_ptr<JobTable> table, CheckpointArchive& arc
       departures_(*table_, members_, lifecycle_),
       slow_workers_(*table_, members_, clock, options_.slow_after),
       scheduler_(*table_, members_, lifecycle_, clock, metrics_, options_.elastic_wait),
+      member_changes_(*table_, lifecycle_, clock, options_.lease, options_.elastic_wait),
       moves_(*table_, members_, lifecycle_, clock),
       checkpoints_(*table_, archive, logic, disk, clock, metrics_, options_.lease),
       checkpoint_requests_(*table_, checkpoints_, archive, disk),
@@ -131,7 +132,9 @@ absl::Status Coordinator::Settle() {
   status.Update(scheduler_.Run());
   const uint64_t placed = table_->version();
   rounds_.OpenRounds();
-  // A meeting that shows that all replicas of a job are lost frees its slots.
+  status.Update(member_changes_.Run());
+  // A meeting that shows that all replicas of a job are lost frees its slots, and so do slots that
+  // no longer train.
   if (table_->version() != placed) status.Update(scheduler_.Run());
   if (!status.ok()) metrics_.store_errors.Increment();
   trace_requests_.AnswerChanged();

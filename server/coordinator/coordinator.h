@@ -14,6 +14,7 @@
 #include "server/coordinator/cluster/membership.h"
 #include "server/coordinator/job/job_table.h"
 #include "server/coordinator/lifecycle/job_lifecycle.h"
+#include "server/coordinator/lifecycle/member_changes.h"
 #include "server/coordinator/lifecycle/round_formation.h"
 #include "server/coordinator/lifecycle/stall_watch.h"
 #include "server/coordinator/metrics/coordinator_metrics.h"
@@ -107,6 +108,7 @@ class Coordinator {
   Departures departures_;
   SlowWorkers slow_workers_;
   Scheduler scheduler_;
+  MemberChanges member_changes_;
   MoveScheduler moves_;
   CheckpointLifecycle checkpoints_;
   CheckpointRequests checkpoint_requests_;

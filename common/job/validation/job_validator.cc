@@ -20,6 +20,7 @@
 #include "common/job/validation/context_validator.h"
 #include "common/job/validation/device_validator.h"
 #include "common/job/validation/divergence_validator.h"
+#include "common/job/validation/elastic_validator.h"
 #include "common/job/validation/expert_validator.h"
 #include "common/job/validation/invalid.h"
 #include "common/job/validation/model_validator.h"
@@ -182,51 +183,6 @@ absl::Status ValidateBucket(absl::string_view field, uint64_t bytes, uint64_t us
                               usual, ")"));
 }
 
-// Checks how many workers a job may grow to.
-absl::Status ValidateMaxWorkers(const v1::JobSpec& spec) {
-  constexpr absl::string_view kField = "max_workers";
-  const uint32_t most = spec.max_workers();
-  if (most == 0) return absl::OkStatus();
-  if (spec.min_workers() == 0) {
-    return Invalid(kField, most,
-                   "but min_workers is not set: a job that takes free workers must be able to give "
-                   "them back; set it, at most to workers");
-  }
-  if (most < spec.workers()) {
-    return Invalid(kField, most,
-                   absl::StrCat("it must be at least workers, which is ", spec.workers()));
-  }
-  if (most > kMaxWorkers) {
-    return Invalid(kField, most, absl::StrCat("it must be at most ", kMaxWorkers));
-  }
-  if (most == spec.workers()) return absl::OkStatus();
-  if (spec.parallelism().expert() > 1) {
-    return Invalid(kField, most,
-                   "but workers share out experts (parallelism.expert), which more workers would "
-                   "divide in another way: leave one of the two out");
-  }
-  const uint32_t together = SizeAlong(kModelAxes, spec);
-  if (most % together != 0) {
-    return Invalid(
-        kField, most,
-        absl::StrCat("but a data rank of this job is ", together,
-                     " workers, none of which can take part alone: take a multiple of ", together));
-  }
-  if (spec.parallelism().zero().stage() > 0 && SizeAlong(kShardAxes, spec) == 1) {
-    return Invalid(kField, most,
-                   "but parallelism.zero divides nothing among this job's workers: start with at "
-                   "least two data ranks, or leave parallelism.zero out");
-  }
-  if (const uint32_t share = spec.batch_size() / (most / together);
-      !spec.scale_batch() && share < std::max(1u, spec.micro_batches())) {
-    return Invalid(
-        kField, most,
-        absl::StrCat("with so many workers a data rank's share of a step is ", share, " of its ",
-                     spec.batch_size(), " examples, and each micro-batch has at least one"));
-  }
-  return absl::OkStatus();
-}
-
 // Checks jobs whose dense gradients go from worker to worker.
 absl::Status ValidateAllReduce(const v1::JobSpec& spec) {
   const v1::UpdateSpec& update = spec.update();
@@ -265,18 +221,6 @@ absl::Status ValidateAllReduce(const v1::JobSpec& spec) {
     return Invalid("servers", spec.servers(),
                    "but the job trains by all-reduce and needs none; leave it out");
   }
-  if (spec.min_workers() > spec.workers()) {
-    return Invalid("min_workers", spec.min_workers(),
-                   absl::StrCat("it must be at most workers, which is ", spec.workers()));
-  }
-  MUSTER_RETURN_IF_ERROR(ValidateMaxWorkers(spec));
-  if (spec.min_workers() > 0 && IsHybrid(spec)) {
-    return Invalid(
-        "min_workers", spec.min_workers(),
-        "but the sparse tables are on servers (hybrid): after a loss such a job goes back "
-        "to its last checkpoint with all its workers; leave it out, or take "
-        "update.sparse ALL_REDUCE");
-  }
   return absl::OkStatus();
 }
 
@@ -296,8 +240,6 @@ absl::Status ValidateNoAllReduce(const v1::JobSpec& spec) {
                    "but update.durability is CHECKPOINT, where partitions move only with the whole "
                    "job, from a checkpoint; take EVERY_PUSH, or leave it out");
   }
-  if (spec.min_workers() > 0) return Invalid("min_workers", spec.min_workers(), kOtherRoad);
-  if (spec.max_workers() > 0) return Invalid("max_workers", spec.max_workers(), kOtherRoad);
   return absl::OkStatus();
 }
 
@@ -342,6 +284,7 @@ absl::Status ValidateUpdate(const v1::JobSpec& spec) {
   }
   MUSTER_RETURN_IF_ERROR(TrainsByAllReduce(spec) ? ValidateAllReduce(spec)
                                                  : ValidateNoAllReduce(spec));
+  MUSTER_RETURN_IF_ERROR(ValidateElastic(spec));
   if (update.deterministic() && !IsBsp(update)) {
     return Invalid("update.deterministic", "true",
                    absl::StrCat("but the update is ", PolicyName(spec),

@@ -146,16 +146,14 @@ INSTANTIATE_TEST_SUITE_P(
                  s.set_min_workers(3);
                },
                HasSubstr("min_workers is 3; it must be at most workers, which is 2")},
-        BadJob{"MinWorkersOnServers", [](v1::JobSpec& s) { s.set_min_workers(1); },
-               HasSubstr("min_workers is 1; but update.dense is PARAMETER_SERVER")},
         BadJob{"MinWorkersOfAHybrid",
                [](v1::JobSpec& s) {
                  Hybrid(s);
                  s.set_min_workers(1);
                },
                AllOf(HasSubstr("min_workers is 1"), HasSubstr("hybrid"))},
-        BadJob{"MaxWorkersOnServers", [](v1::JobSpec& s) { s.set_max_workers(4); },
-               HasSubstr("max_workers is 4; but update.dense is PARAMETER_SERVER")},
+        BadJob{"MaxWorkersOnServersAlone", [](v1::JobSpec& s) { s.set_max_workers(4); },
+               HasSubstr("max_workers is 4; but min_workers is not set")},
         BadJob{"MaxWorkersAlone",
                [](v1::JobSpec& s) {
                  AllReduce(s);

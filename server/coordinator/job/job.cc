@@ -51,6 +51,7 @@ Job::Job(v1::JobRecord stored, uint64_t max_log_bytes)
       progress(slots(),
                // A program's processes may leave it to one of them to report.
                TrainsByAllReduce(record.spec()) || RunsProgram(record.spec()) ||
+                       MembersChangeOnServers(record.spec()) ||
                        record.spec().update().backup_workers() > 0
                    ? ProgressTracker::StepIsDone::kTogether
                    : ProgressTracker::StepIsDone::kByEverySlot,
@@ -139,8 +140,12 @@ void Job::EndGathering() {
   evaluation.Clear();
   adjusting.Clear();
   verifying.Clear();
-  const std::string over = absl::StrCat("round ", record.round().number(), " of job ", id(),
-                                        " is over: meet the others again, then repeat the ");
+  const std::string over =
+      record.round().number() > 0
+          ? absl::StrCat("round ", record.round().number(), " of job ", id(),
+                         " is over: meet the others again, then repeat the ")
+          : absl::StrCat("generation ", record.generation(), " of job ", id(),
+                         " is over, other slots train from here on: end; theirs repeat the ");
   for (auto& [slot, parked] : std::exchange(evaluation_calls, {})) {
     parked.done(absl::CancelledError(absl::StrCat(over, "evaluation")));
   }
@@ -150,6 +155,22 @@ void Job::EndGathering() {
   for (auto& [slot, parked] : std::exchange(verify_calls, {})) {
     parked.done(absl::CancelledError(absl::StrCat(over, "step")));
   }
+}
+
+void Job::ForgetGeneration() {
+  checkpoint_waits_for.clear();
+  round_failures.clear();
+  missing_servers.clear();
+  rendezvous.Clear();
+  open_round.reset();
+  evaluation.Clear();
+  adjusting.Clear();
+  verifying.Clear();
+  kept_evaluation.reset();
+  program_parts.Clear();
+  member_change.reset();
+  AnswerAll(absl::AbortedError(absl::StrCat("job ", id(), " went on to generation ",
+                                            record.generation(), "; this task is fenced")));
 }
 
 }  // namespace muster

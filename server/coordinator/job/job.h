@@ -70,6 +70,10 @@ struct TaskState {
   // True under min_workers if the next round does not wait for the slot, which was given up in an
   // orderly way.
   bool not_awaited = false;
+  // On servers, while the job's members change: the task has ended for that, or the slot has just
+  // got a worker, whose first task is of the next generation.
+  bool ended_for_change = false;
+  bool held_back = false;
   // Clock of the job's last checkpoint when its worker was first seen to leave, if the task stays
   // for the next one.
   std::optional<uint64_t> stays_after_checkpoint;
@@ -106,9 +110,11 @@ struct Job {
   void ParkVerify(uint32_t slot, Call<v1::VerifyStepReply> call);
   void ParkCommit(const v1::CommitCheckpointRequest& request, Call<v1::CommitCheckpointReply> call);
   void ParkPart(uint32_t slot, Call<v1::CommitCheckpointReply> call);
-  // In rounds only: ends an evaluation, a decision or a comparison that the round cannot complete;
-  // its calls get CANCELLED.
+  // Ends an evaluation, a decision or a comparison that the tasks of the round, or of a generation
+  // on servers, cannot complete; its calls get CANCELLED.
   void EndGathering();
+  // Forgets what the tasks of the generation that has ended told; their calls get ABORTED.
+  void ForgetGeneration();
 
   v1::JobRecord record;
   // JobTable::version() at the record's last change, progress aside.
@@ -154,6 +160,15 @@ struct Job {
   std::string checkpoint_waits_for;
   // Says what the job lacks to leave a worker that is slow (SlowWorkers); empty: nothing.
   std::string leave_waits_for;
+  // On servers, while the members change: the clock after which the tasks end (end_after_clock),
+  // and the time since which they are told so. Absent: no change is under way.
+  struct MemberChange {
+    uint64_t end_after = 1;
+    absl::Duration since;
+  };
+  std::optional<MemberChange> member_change;
+  // The slots that join in the generation that takes over, until its tasks have met.
+  std::vector<uint32_t> joining;
   // Servers whose return the job waits for.
   std::set<std::string> missing_servers;
   // Programs: how the last process to fail ended (its task's message, first line), by slot, if no

@@ -80,6 +80,13 @@ absl::StatusOr<JobLog::Origin> ParseOrigin(absl::string_view key, absl::string_v
   return origin;
 }
 
+// Returns whether `next` takes progress back to its start: a generation that starts from a
+// checkpoint does, and one that takes over tables once it knows the clock at which it goes on.
+bool GoesBack(const v1::JobRecord& before, const v1::JobRecord& next) {
+  if (next.takes_over_generation() == 0) return next.generation() > before.generation();
+  return next.has_met() && !before.has_met();
+}
+
 }  // namespace
 
 JobTable::JobTable(JobStore& store, const Clock& clock, JobTableOptions options)
@@ -292,7 +299,7 @@ absl::Status JobTable::Commit(Job& job, JobChange change) {
     MUSTER_RETURN_IF_ERROR(CheckTransition(job.id(), job.record.state(), change.record.state()));
   }
   AddStoppedTime(job.record, NowUnixMs(), change.record);
-  const bool goes_back = change.record.generation() > job.record.generation();
+  const bool goes_back = GoesBack(job.record, change.record);
   *change.record.mutable_progress() = job.progress.record();
   if (goes_back) {
     ProgressTracker after = job.progress;
@@ -344,7 +351,7 @@ StoredHistory::Part JobTable::AddHistory(Job& job, const v1::JobRecord& next,
   StoredHistory::Part part;
   if (job.history == nullptr) return part;
   part.changes = HistoryIsDue(job);
-  if (next.generation() > job.record.generation()) {
+  if (GoesBack(job.record, next) && next.takes_over_generation() == 0) {
     part.cut = {
         .clock = next.start_clock(), .reached = job.progress.step(), .unix_ms = NowUnixMs()};
   }

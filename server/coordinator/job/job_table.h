@@ -75,8 +75,9 @@ class JobTable {
   absl::StatusOr<Job*> Create(v1::JobRecord record, const std::string& event,
                               std::string data_preparation = "");
   // Stores and applies a change. A new generation takes progress back to its start and cuts the
-  // history there; the history of a job that ends leaves the memory. FAILED_PRECONDITION: the state
-  // machine forbids the step.
+  // history there, or if it takes over tables takes progress to where it goes on, once it has met;
+  // the history of a job that ends leaves the memory. FAILED_PRECONDITION: the state machine
+  // forbids the step.
   absl::Status Commit(Job& job, JobChange change);
   // Removes a job with its events, log and history; `job` is destroyed.
   absl::Status Remove(Job& job);

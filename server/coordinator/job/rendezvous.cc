@@ -59,6 +59,7 @@ absl::Status Rendezvous::Arrive(const v1::RendezvousRequest& request) {
                   .holding = HoldingOf(request),
                   .late = request.late(),
                   .failure = request.failure()};
+  if (request.has_taken_over_clock()) arrival.taken_over_clock = request.taken_over_clock();
   for (const auto& [other, brought] : arrived_) {
     if (other == slot) continue;
     MUSTER_RETURN_IF_ERROR(Compare(absl::StrCat("slot ", other), brought.agreed,
@@ -109,9 +110,18 @@ bool Rendezvous::CanSpare(const std::vector<uint32_t>& slots, const Mesh& mesh) 
   return PlanRecovery(holdings, mesh).ok();
 }
 
-std::optional<v1::RendezvousRecord> Rendezvous::Met() const {
-  if (arrived_.size() < slots_) return std::nullopt;
+std::optional<v1::RendezvousRecord> Rendezvous::Met(const std::vector<uint32_t>& slots) const {
+  const bool all =
+      std::all_of(slots.begin(), slots.end(), [this](uint32_t slot) { return Has(slot); });
+  if (!all || slots.empty()) return std::nullopt;
   return Agreed();
+}
+
+std::optional<uint64_t> Rendezvous::taken_over_clock() const {
+  for (const auto& [slot, arrival] : arrived_) {
+    if (arrival.taken_over_clock.has_value()) return arrival.taken_over_clock;
+  }
+  return std::nullopt;
 }
 
 absl::StatusOr<Rendezvous::Round> Rendezvous::PlanRound(const std::optional<Mesh>& mesh) const {

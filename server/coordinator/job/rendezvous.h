@@ -52,8 +52,11 @@ class Rendezvous {
   // bring. REQUIRES: the mesh has as many ranks as slots that take part.
   bool CanSpare(const std::vector<uint32_t>& slots, const Mesh& mesh) const;
 
-  // Returns what all slots agreed on, or nullopt while a slot is missing.
-  std::optional<v1::RendezvousRecord> Met() const;
+  // Returns what these slots agreed on, or nullopt while one of them is missing.
+  std::optional<v1::RendezvousRecord> Met(const std::vector<uint32_t>& slots) const;
+  // Returns the clock at which a generation that takes over tables goes on, as its first slot says;
+  // absent: it has not come.
+  std::optional<uint64_t> taken_over_clock() const;
   // Returns what the slots that are there agree on. REQUIRES: any().
   const v1::RendezvousRecord& Agreed() const { return arrived_.begin()->second.agreed; }
 
@@ -95,6 +98,7 @@ class Rendezvous {
     bool late = false;
     std::string failure;
     bool sat_out = false;
+    std::optional<uint64_t> taken_over_clock;
   };
 
   const uint32_t slots_;

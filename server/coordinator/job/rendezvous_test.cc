@@ -30,11 +30,24 @@ TEST(RendezvousTest, MeetsWhenAllCame) {
   EXPECT_TRUE(rendezvous.Arrive(Request(2)).ok());
   EXPECT_TRUE(rendezvous.Arrive(Request(2)).ok()) << "a repeat";
   EXPECT_TRUE(rendezvous.Arrive(Request(0)).ok());
-  EXPECT_FALSE(rendezvous.Met().has_value());
+  EXPECT_FALSE(rendezvous.Met({0, 1, 2}).has_value());
   EXPECT_THAT(rendezvous.Missing(), ElementsAre(1));
   EXPECT_TRUE(rendezvous.Arrive(Request(1)).ok());
-  ASSERT_TRUE(rendezvous.Met().has_value());
-  EXPECT_EQ(rendezvous.Met()->total_steps(), 10);
+  ASSERT_TRUE(rendezvous.Met({0, 1, 2}).has_value());
+  EXPECT_EQ(rendezvous.Met({0, 1, 2})->total_steps(), 10);
+}
+
+TEST(RendezvousTest, OnlyTheSlotsThatTrainAreWaitedFor) {
+  Rendezvous rendezvous(4);
+  EXPECT_FALSE(rendezvous.Met({}).has_value());
+  v1::RendezvousRequest first = Request(1);
+  first.set_taken_over_clock(6);
+  ASSERT_TRUE(rendezvous.Arrive(Request(3)).ok());
+  EXPECT_FALSE(rendezvous.taken_over_clock().has_value());
+  EXPECT_FALSE(rendezvous.Met({1, 3}).has_value());
+  ASSERT_TRUE(rendezvous.Arrive(first).ok());
+  EXPECT_TRUE(rendezvous.Met({1, 3}).has_value());
+  EXPECT_EQ(rendezvous.taken_over_clock(), 6);
 }
 
 TEST(RendezvousTest, GroupsTakePartWholeOrNotAtAll) {
@@ -62,7 +75,7 @@ TEST(RendezvousTest, NamesSlotsAndValuesThatDiffer) {
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("slot 0 has training_examples 80"), HasSubstr("slot 1 has 70"),
                     HasSubstr("same data")));
-  EXPECT_FALSE(rendezvous.Met().has_value());
+  EXPECT_FALSE(rendezvous.Met({0, 1}).has_value());
 }
 
 TEST(RendezvousTest, EveryFieldIsCompared) {
@@ -75,7 +88,7 @@ TEST(RendezvousTest, EveryFieldIsCompared) {
                                                              [] {
                                                                Rendezvous one(1);
                                                                one.Arrive(Request(0)).IgnoreError();
-                                                               return *one.Met();
+                                                               return *one.Met({0});
                                                              }())
                                                   .ok();
   };
@@ -95,7 +108,7 @@ TEST(RendezvousTest, ALostSlotTakesItsValuesWithIt) {
   rendezvous.Forget(0);
   EXPECT_TRUE(rendezvous.Arrive(Request(1)).ok());
   EXPECT_TRUE(rendezvous.Arrive(Request(0)).ok());
-  EXPECT_TRUE(rendezvous.Met().has_value());
+  EXPECT_TRUE(rendezvous.Met({0, 1}).has_value());
 }
 
 v1::RendezvousRequest WithReplica(uint32_t slot, uint64_t clock) {

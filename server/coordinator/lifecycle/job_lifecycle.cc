@@ -69,7 +69,10 @@ void SetMet(const v1::RendezvousRecord& met, int64_t now_unix_ms, v1::JobRecord&
 // miss slots outside its present round.
 bool Hurts(const v1::JobRecord& record, const std::vector<uint32_t>& lost) {
   if (lost.empty()) return false;
-  if (record.round().number() == 0) return true;
+  if (record.round().number() == 0) {
+    return std::any_of(lost.begin(), lost.end(),
+                       [&](uint32_t slot) { return Trains(record, slot); });
+  }
   return std::any_of(lost.begin(), lost.end(),
                      [&](uint32_t slot) { return IsMember(record, slot); });
 }
@@ -202,18 +205,8 @@ absl::Status JobLifecycle::BeginAnew(Job& job, const std::string& why, uint32_t 
   change.events.emplace_back(change.record.last_rollback(), v1::JobEvent::ROLLBACK);
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
   metrics_.rollbacks.Increment();
-  job.checkpoint_waits_for.clear();
-  job.round_failures.clear();
-  job.missing_servers.clear();
-  job.rendezvous.Clear();
-  job.open_round.reset();
-  job.evaluation.Clear();
-  job.adjusting.Clear();
-  job.verifying.Clear();
-  job.kept_evaluation.reset();
-  job.program_parts.Clear();
-  job.AnswerAll(absl::AbortedError(absl::StrCat("job ", job.id(), " went on to generation ",
-                                                job.record.generation(), "; this task is fenced")));
+  job.ForgetGeneration();
+  job.joining.clear();
   const absl::Duration not_before = clock_.Monotonic() + delay;
   for (TaskState& task : job.tasks) task = TaskState{.not_before = not_before};
   return absl::OkStatus();
@@ -246,13 +239,24 @@ absl::Status JobLifecycle::CheckpointDamaged(Job& job, const std::string& why,
 }
 
 absl::Status JobLifecycle::Met(Job& job, const v1::RendezvousRecord& met) {
+  const std::vector<uint32_t> slots = TrainingSlots(job.record);
   JobChange change{.record = job.record};
+  std::string where;
+  if (TakesOver(job.record)) {
+    change.record.set_start_clock(*job.rendezvous.taken_over_clock());
+    const std::string step = absl::StrCat(" at step ", change.record.start_clock());
+    for (const uint32_t slot : job.joining) {
+      change.events.push_back(absl::StrCat("slot ", slot, " joins", step));
+    }
+    where = absl::StrCat(", to go on", step);
+  }
   SetMet(met, jobs_.NowUnixMs(), change.record);
-  change.events.push_back(absl::StrCat("all ", job.slots(), " slots met in generation ",
-                                       job.record.generation(), ": ",
+  change.events.push_back(absl::StrCat("all ", slots.size(), " slots met in generation ",
+                                       job.record.generation(), where, ": ",
                                        DescribeMeeting(met, job.record.spec())));
   MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
-  for (TaskState& task : job.tasks) task.heard = true;
+  job.joining.clear();
+  for (const uint32_t slot : slots) job.tasks[slot].heard = true;
   return absl::OkStatus();
 }
 
@@ -404,7 +408,7 @@ absl::Status JobLifecycle::Heard(Job& job, uint32_t slot, uint64_t clock) {
 
 bool JobLifecycle::IsWhole(const Job& job) const {
   if (!job.record.has_met() || FindLosses(job.record, members_).any_server()) return false;
-  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+  for (const uint32_t slot : TrainingSlots(job.record)) {
     const v1::SlotRecord& holder = job.record.slots(slot);
     if (holder.done()) continue;
     if (holder.worker_id().empty() || !job.tasks[slot].heard) return false;
@@ -422,8 +426,17 @@ absl::Status JobLifecycle::TaskEnded(Job& job, uint32_t slot, int code, absl::st
     MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, std::move(change)));
     return MaybeSucceed(job);
   }
-  if (absl::StatusCode(code) == absl::StatusCode::kCancelled && job.tasks[slot].leaves) {
-    return SlotsLeave(job, {slot}, HandedOver::kNo);
+  if (absl::StatusCode(code) == absl::StatusCode::kCancelled) {
+    if (job.member_change.has_value()) return EndedForChange(job, slot);
+    if (job.tasks[slot].leaves) return SlotsLeave(job, {slot}, HandedOver::kNo);
+    if (MembersChangeOnServers(job.record.spec())) {
+      // A coordinator that has ended since had told the task so.
+      JobChange change{.record = job.record};
+      change.events.push_back(absl::StrCat("slot ", slot,
+                                           " ended to let the members change, of "
+                                           "which nothing came; another task takes its place"));
+      return GiveUp(job, {slot}, std::move(change), "another task takes the slot");
+    }
   }
   const std::string what =
       absl::StrCat("slot ", slot, " on worker ", job.record.slots(slot).worker_id(), " ended with ",
@@ -455,6 +468,20 @@ absl::Status JobLifecycle::TaskEnded(Job& job, uint32_t slot, int code, absl::st
   MUSTER_RETURN_IF_ERROR(Respawn(job, slot, what, 1));
   job.early_ends[alone ? slot : 0] = early;
   return absl::OkStatus();
+}
+
+absl::Status JobLifecycle::EndedForChange(Job& job, uint32_t slot) {
+  if (job.tasks[slot].ended_for_change) return absl::OkStatus();
+  if (IsComplete(job.record)) return EndComplete(job);
+  job.tasks[slot].ended_for_change = true;
+  // The others would wait for this slot there.
+  job.EndGathering();
+  return absl::OkStatus();
+}
+
+absl::Status JobLifecycle::EndComplete(Job& job) {
+  return Finish(job, v1::SUCCEEDED, "",
+                "succeeded: all was done when the job's members were to change");
 }
 
 absl::Status JobLifecycle::TaskDied(Job& job, uint32_t slot, absl::string_view message) {
@@ -594,6 +621,7 @@ absl::Status JobLifecycle::Finish(Job& job, v1::JobState state, const std::strin
   job.program_parts.Clear();
   job.rendezvous.Clear();
   job.open_round.reset();
+  job.member_change.reset();
   job.AnswerAll(
       absl::NotFoundError(absl::StrCat("job ", job.id(), " has ended as ", v1::JobState_Name(state),
                                        message.empty() ? "" : ": ", message)));

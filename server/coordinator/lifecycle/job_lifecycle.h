@@ -31,7 +31,8 @@ class JobLifecycle {
   // Compares the job with the live daemons and starts recovery of what was lost.
   absl::Status Reconcile(Job& job);
 
-  // Notes that all slots of the generation met and agreed on `met`.
+  // Notes that all slots that train in the generation met and agreed on `met`; if it takes over
+  // tables, it goes on at the clock that its first slot brought.
   absl::Status Met(Job& job, const v1::RendezvousRecord& met);
 
   // All-reduce only: starts a round of the slots in `round`, who agreed on `met` and will be told
@@ -70,8 +71,8 @@ class JobLifecycle {
   // Handles the end of the slot's present task: success (code 0) or failure. If the task found a
   // loss, the whole job goes back to a checkpoint that can be read. A program that ended in the
   // same way twice before any step or checkpoint fails the job, unless the job says how often it is
-  // started again. A failed job's message ends with the task's. A task that was told to leave, and
-  // ended for that (CANCELLED), has not failed.
+  // started again. A failed job's message ends with the task's. A task that was told to leave, or
+  // to let the members change, and ended for that (CANCELLED), has not failed.
   absl::Status TaskEnded(Job& job, uint32_t slot, int code, absl::string_view message,
                          v1::TaskReport::Loss loss = v1::TaskReport::LOSS_UNSPECIFIED);
   // Takes the job back to before its training loss rose at step `step`, counted from 1, if it asks
@@ -85,6 +86,9 @@ class JobLifecycle {
   // says so of the slot.
   absl::Status ProgramSilent(Job& job, uint32_t slot, absl::string_view why);
 
+  // Ends a job that is complete (IsComplete) and whose members were to change.
+  absl::Status EndComplete(Job& job);
+
   absl::Status Fail(Job& job, const std::string& message);
   // Does nothing if the job has ended, as does Fail.
   absl::Status Cancel(Job& job, const std::string& reason);
@@ -96,6 +100,8 @@ class JobLifecycle {
   absl::Status GoBackWith(Job& job, const std::string& why, uint32_t rollbacks, JobChange change);
   // Begins the generation that `change` says anew.
   absl::Status BeginAnew(Job& job, const std::string& why, uint32_t rollbacks, JobChange change);
+  // Notes that the slot's task has ended so that the members can change.
+  absl::Status EndedForChange(Job& job, uint32_t slot);
   // Gives the slots up in `change`; their calls get ABORTED with `why`.
   absl::Status GiveUp(Job& job, const std::vector<uint32_t>& slots, JobChange change,
                       absl::string_view why);

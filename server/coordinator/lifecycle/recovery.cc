@@ -33,7 +33,8 @@ Losses FindLosses(const v1::JobRecord& record, const Membership& members) {
 }
 
 bool ContinuesInPlace(const v1::JobRecord& record) {
-  return record.spec().update().durability() == v1::UpdateSpec::EVERY_PUSH && record.has_met();
+  return record.spec().update().durability() == v1::UpdateSpec::EVERY_PUSH &&
+         (record.has_met() || record.takes_over_generation() > 0);
 }
 
 void LoseSlot(uint32_t slot, v1::JobRecord& record) {
@@ -82,6 +83,8 @@ void RollBack(v1::JobRecord& record) {
   record.clear_met();
   record.clear_round();
   record.clear_has_run();
+  record.clear_member_slots();
+  record.clear_takes_over_generation();
   StartFromLast(record);
   auto& evaluations = *record.mutable_evaluations();
   while (!evaluations.empty() && evaluations.rbegin()->clock() > record.start_clock()) {

@@ -17,6 +17,8 @@ namespace muster {
 //   lost                        what happens
 //   a worker, or a task         the slot's next incarnation runs on any free slot, in the same
 //                               generation
+//   a worker for whose slot     with min_workers, on servers: the others go on in the next
+//   none is free                generation, with the tables in place (member_changes.h)
 //   a task that joins again     with min_workers, by all-reduce: the others go on, whatever is
 //                               wrong with it; another task is tried, later each time
 //   the last replica, or any    as a server under CHECKPOINT (see round_record.h)

@@ -57,20 +57,33 @@ bool CanDoWithout(const v1::JobRecord& record, uint32_t slot) {
 }
 
 uint32_t SpeakingSlot(const v1::JobRecord& record) {
-  return record.round().members().empty() ? 0 : record.round().members(0).slot();
+  if (!record.round().members().empty()) return record.round().members(0).slot();
+  return record.member_slots().empty() ? 0 : record.member_slots(0);
 }
 
 uint32_t ReportingSlots(const v1::JobRecord& record) {
-  return record.round().members().empty() ? record.slots_size() : record.round().members_size();
+  return static_cast<uint32_t>(TrainingSlots(record).size());
 }
 
 std::vector<uint32_t> TrainingSlots(const v1::JobRecord& record) {
   std::vector<uint32_t> slots;
   for (const v1::RoundMember& member : record.round().members()) slots.push_back(member.slot());
   if (!slots.empty()) return slots;
+  if (!record.member_slots().empty()) {
+    return {record.member_slots().begin(), record.member_slots().end()};
+  }
   slots.resize(record.slots_size());
   std::iota(slots.begin(), slots.end(), 0);
   return slots;
+}
+
+bool Trains(const v1::JobRecord& record, uint32_t slot) {
+  const auto& members = record.member_slots();
+  return members.empty() || std::find(members.begin(), members.end(), slot) != members.end();
+}
+
+bool TakesOver(const v1::JobRecord& record) {
+  return record.takes_over_generation() > 0 && !record.has_met();
 }
 
 uint32_t PlacedSlots(const v1::JobRecord& record) {
@@ -90,9 +103,9 @@ bool AllDone(const v1::JobRecord& record) {
       return record.slots(member.slot()).done();
     });
   }
-  return !record.slots().empty() &&
-         std::all_of(record.slots().begin(), record.slots().end(),
-                     [](const v1::SlotRecord& slot) { return slot.done(); });
+  const std::vector<uint32_t> slots = TrainingSlots(record);
+  return !slots.empty() && std::all_of(slots.begin(), slots.end(),
+                                       [&](uint32_t slot) { return record.slots(slot).done(); });
 }
 
 uint64_t BeginningOf(const Rendezvous::Round& next, const v1::JobRecord& record) {
@@ -115,6 +128,7 @@ v1::RendezvousReply MeetingReply(const v1::JobRecord& record) {
   if (const v1::CheckpointRecord* last = LastSound(record))
     reply.set_checkpoint_clock(last->clock());
   *reply.mutable_adjustments() = record.adjustments();
+  if (!TrainsInRounds(record.spec())) reply.set_start_clock(record.start_clock());
   return reply;
 }
 

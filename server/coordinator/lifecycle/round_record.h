@@ -33,14 +33,24 @@ bool HasLostTask(const v1::JobRecord& record);
 // fault of such a task does not end the job.
 bool CanDoWithout(const v1::JobRecord& record, uint32_t slot);
 
-// Returns the slot whose task speaks for all: rank 0 of the round; 0 on the parameter-server road.
+// Returns the slot whose task speaks for all: rank 0 of the round; on servers the first slot that
+// trains.
 uint32_t SpeakingSlot(const v1::JobRecord& record);
 
 // Returns how many slots take part in evaluations: those of the round, or all.
 uint32_t ReportingSlots(const v1::JobRecord& record);
 
-// Returns the slots that train together: those of the round, or all.
+// Returns the slots that train together: those of the round, those that the generation has on
+// servers (JobRecord.member_slots), or all.
 std::vector<uint32_t> TrainingSlots(const v1::JobRecord& record);
+
+// Returns whether the generation has a task in the slot; false only where members change on
+// servers.
+bool Trains(const v1::JobRecord& record, uint32_t slot);
+
+// Returns whether the generation goes on with an earlier one's tables, and its tasks have yet to
+// find out at which clock.
+bool TakesOver(const v1::JobRecord& record);
 
 // Returns how many slots have a worker.
 uint32_t PlacedSlots(const v1::JobRecord& record);

@@ -93,8 +93,14 @@ std::vector<uint32_t> AwaitedSlots(const Job& job) {
   const uint64_t awaited_clock = on_servers ? AwaitedClock(job) : 0;
   const bool meets = job.rendezvous.any() && (!on_servers || TrainsInRounds(record.spec()));
   const bool round_lasts = meets && RoundLasts(record, job.rendezvous);
+  // The next members wait until all have ended.
+  const bool any_ended = std::any_of(job.tasks.begin(), job.tasks.end(),
+                                     [](const TaskState& task) { return task.ended_for_change; });
   const auto is_awaited = [&](uint32_t slot) {
     if (record.slots(slot).done() || record.slots(slot).worker_id().empty()) return false;
+    const TaskState& task = job.tasks[slot];
+    if (!Trains(record, slot) || task.held_back || task.ended_for_change) return false;
+    if (any_ended) return true;
     if (OwesItsPart(job, slot)) return true;
     if (!job.missing_servers.empty()) return false;
     if (OwesItsShare(job, slot)) return true;

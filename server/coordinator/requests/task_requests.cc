@@ -163,6 +163,12 @@ void TaskRequests::Rendezvous(const v1::RendezvousRequest& request,
     if (status.ok()) status = NoteResumed(job, slot);
     return status.ok() ? call.done(MeetingReply(job.record)) : call.done(status);
   }
+  if (TakesOver(job.record) && slot == SpeakingSlot(job.record) &&
+      !request.has_taken_over_clock()) {
+    return call.done(absl::InvalidArgumentError(absl::StrCat(
+        "slot ", slot, " of job ", job.id(), " does not say at which clock generation ",
+        job.record.generation(), " takes the tables over; run the same release on all workers")));
+  }
   if (absl::Status status = job.rendezvous.Arrive(request); !status.ok()) {
     job.ParkRendezvous(slot, std::move(call));
     // All that wait learn why; if the failure cannot be stored, they ask again.
@@ -174,7 +180,7 @@ void TaskRequests::Rendezvous(const v1::RendezvousRequest& request,
   job.tasks[slot].heard = true;
   job.tasks[slot].sits_in.clear();
   ++job.status_version;
-  const auto met = job.rendezvous.Met();
+  const auto met = job.rendezvous.Met(TrainingSlots(job.record));
   if (!met.has_value()) return;
   const absl::Status stored = lifecycle_.Met(job, *met);
   for (auto& [other, parked] : std::exchange(job.rendezvous_calls, {})) {
@@ -247,7 +253,9 @@ absl::StatusOr<v1::ReportProgressReply> TaskRequests::ReportProgress(
   reply.set_collectives_wanted(TrainsInRounds(job->record.spec()) &&
                                job->collectives.Wanted(request.task().slot()));
   // Without rounds, a task that is to leave is told that a first one waits.
-  const bool ends = task.leaves && !TrainsInRounds(job->record.spec());
+  const bool ends =
+      task.leaves && !TrainsInRounds(job->record.spec()) && !job->member_change.has_value();
+  if (job->member_change.has_value()) reply.set_end_after_clock(job->member_change->end_after);
   reply.set_meet_after_round(ends ? 1 : rounds_.MeetAfter(*job));
   reply.set_lost_round(rounds_.Lost(*job));
   reply.set_report_interval_ms(absl::ToInt64Milliseconds(report_interval_.Get()));

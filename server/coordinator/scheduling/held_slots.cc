@@ -1,6 +1,7 @@
 #include "server/coordinator/scheduling/held_slots.h"
 
 #include "server/coordinator/job/job_state_machine.h"
+#include "server/coordinator/lifecycle/round_record.h"
 
 namespace muster {
 
@@ -18,6 +19,8 @@ void HeldSlots::Read() {
     for (int slot = 0; slot < job->record.slots_size(); ++slot) {
       const v1::SlotRecord& holder = job->record.slots(slot);
       if (holder.done() || holder.worker_id().empty()) continue;
+      // Its first task is of a later generation.
+      if (!Trains(job->record, slot) || job->tasks[slot].held_back) continue;
       Worker& worker = workers_[holder.worker_id()];
       if (holder.worker_incarnation() < worker.incarnation) continue;
       if (holder.worker_incarnation() > worker.incarnation) {

@@ -250,6 +250,10 @@ absl::Status MoveScheduler::RunJob(Job& job) {
 absl::Status MoveScheduler::MoveNext(Job& job) {
   const v1::JobRecord& record = job.record;
   if (IsUnderWay(record)) return absl::OkStatus();
+  if (job.member_change.has_value()) {
+    Wait(job, absl::StrCat("job ", job.id(), " waits until its members have changed"));
+    return absl::OkStatus();
+  }
   const bool leaves = std::any_of(
       record.servers().begin(), record.servers().end(),
       [this](const v1::ServerRecord& s) { return jobs_.draining().count(s.server_id()) > 0; });
@@ -372,7 +376,9 @@ absl::Status MoveScheduler::LeaveAfterCheckpoint(Job& job) {
     return absl::OkStatus();
   }
   // The generation has not advanced, so nothing is lost by starting it again.
-  if (!record.has_run()) return lifecycle_.PlaceAnew(job, why);
+  if (!record.has_run() && record.takes_over_generation() == 0) {
+    return lifecycle_.PlaceAnew(job, why);
+  }
   const auto [leaving, added] = leaving_.try_emplace(job.id(), Leaving{record.generation(), last});
   if (added) {
     MUSTER_RETURN_IF_ERROR(jobs_.AddEvent(

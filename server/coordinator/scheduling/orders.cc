@@ -11,6 +11,7 @@
 #include "server/coordinator/cluster/task_threads.h"
 #include "server/coordinator/job/job_state_machine.h"
 #include "server/coordinator/job/training_data.h"
+#include "server/coordinator/lifecycle/round_record.h"
 
 namespace muster {
 namespace {
@@ -42,7 +43,10 @@ void AddOrder(const Member& member, const Job& job, uint32_t slot, const OrderCo
   order.set_restore_weights_only(record.restore_weights_only());
   // Set only in this case, so that an order does not change while its generation runs.
   if (!record.restore_uri().empty()) order.set_data_preparation(job.data_preparation);
-  order.set_start_clock(record.start_clock());
+  // A generation that takes over tables learns its clock when its tasks meet.
+  if (!TakesOver(record)) order.set_start_clock(record.start_clock());
+  *order.mutable_member_slots() = record.member_slots();
+  order.set_takes_over_generation(record.takes_over_generation());
   AddPositions(PositionsOf(record), order);
   order.set_checkpoint_root(context.checkpoint_root);
   if (record.spec().parallelism().zero().redundancy() > 0 || RunsProgram(record.spec())) {

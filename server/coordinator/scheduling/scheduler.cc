@@ -118,8 +118,9 @@ std::string WaitsForTasks(const Job& job, absl::Duration now, absl::Duration lea
   std::vector<uint32_t> missing;
   if (!job.record.has_met() || TrainsInRounds(job.record.spec())) {
     missing = job.rendezvous.Missing();
+    std::erase_if(missing, [&](uint32_t slot) { return !Trains(job.record, slot); });
   } else {
-    for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    for (const uint32_t slot : TrainingSlots(job.record)) {
       if (!job.record.slots(slot).done() && !job.tasks[slot].heard) missing.push_back(slot);
     }
   }
@@ -138,7 +139,7 @@ bool IsPlaced(const v1::JobRecord& record) {
 }
 
 // Returns the slots that the job still needs: as many as it is short of its workers, first those of
-// groups that have some already.
+// groups that have some already, then those that the others wait for.
 std::vector<uint32_t> NeededSlots(const v1::JobRecord& record) {
   const uint32_t group = GroupOf(record.spec());
   std::vector<uint32_t> needed, others;
@@ -153,6 +154,8 @@ std::vector<uint32_t> NeededSlots(const v1::JobRecord& record) {
     std::vector<uint32_t>& list = missing.size() < group ? needed : others;
     list.insert(list.end(), missing.begin(), missing.end());
   }
+  std::stable_partition(others.begin(), others.end(),
+                        [&](uint32_t slot) { return Trains(record, slot); });
   needed.insert(needed.end(), others.begin(), others.end());
   const uint32_t workers = record.spec().workers();
   needed.resize(std::min<size_t>(needed.size(), workers - std::min(held, workers)));
@@ -294,6 +297,7 @@ absl::Status Scheduler::FillSlots(Job& job, Turn& turn) {
   std::string waiting;
   WaitReason reason = WaitReason::kTasks;
   bool short_of_slots = false;
+  std::vector<uint32_t> filled;
   for (const uint32_t slot : NeededSlots(job.record)) {
     const v1::SlotRecord& holder = job.record.slots(slot);
     if (job.tasks[slot].not_before > clock_.Monotonic()) {
@@ -324,8 +328,12 @@ absl::Status Scheduler::FillSlots(Job& job, Turn& turn) {
     GiveSlot(*place, change->record, slot);
     change->events.push_back(absl::StrCat("slot ", slot, " goes to worker ", place->worker_id,
                                           ", incarnation ", holder.incarnation()));
+    filled.push_back(slot);
   }
   if (change.has_value()) MUSTER_RETURN_IF_ERROR(jobs_.Commit(job, *std::move(change)));
+  if (job.member_change.has_value()) {
+    for (const uint32_t slot : filled) job.tasks[slot].held_back = true;
+  }
   if (short_of_slots && job.record.state() == v1::RECOVERING && !MayGoOnSmaller(job.record)) {
     turn.short_of_slots.push_back(&job);
   }
@@ -375,6 +383,7 @@ absl::Status Scheduler::StorePlacement(Job& job, const Assignment& assignment) {
   DealShards(assignment.servers, change.record);
   for (uint32_t slot = 0; slot < assignment.slots.size(); ++slot) {
     GiveSlot(assignment.slots[slot], change.record, slot);
+    if (MembersChangeOnServers(job.record.spec())) change.record.add_member_slots(slot);
   }
   // Servers of an earlier generation that have no part in this one drop what they hold.
   absl::flat_hash_set<std::string> chosen;

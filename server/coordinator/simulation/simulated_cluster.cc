@@ -275,6 +275,7 @@ Answer<v1::RendezvousReply> SimulatedCluster::Rendezvous(const v1::TaskOrder& or
   }
   request.set_late(known.late);
   request.set_failure(known.failure);
+  if (known.taken_over_clock.has_value()) request.set_taken_over_clock(*known.taken_over_clock);
   Answer<v1::RendezvousReply> answer;
   const Call<v1::RendezvousReply> inner = answer.call();
   Call<v1::RendezvousReply> call{

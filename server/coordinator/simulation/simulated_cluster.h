@@ -161,6 +161,8 @@ class SimulatedCluster {
     bool late = false;
     // Why its last round ended.
     std::string failure;
+    // On servers: the clock at which it says that its generation takes the tables over.
+    std::optional<uint64_t> taken_over_clock;
   };
   Rank& rank(const v1::TaskOrder& order) { return ranks_[EndpointOf(order)]; }
   static std::string EndpointOf(const v1::TaskOrder& order);
