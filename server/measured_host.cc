@@ -39,6 +39,11 @@ absl::StatusOr<v1::OpenTablesReply> MeasuredHost::OpenTables(const v1::OpenTable
   return host_.OpenTables(request);
 }
 
+absl::StatusOr<v1::EndGenerationReply> MeasuredHost::EndGeneration(
+    const v1::EndGenerationRequest& request) {
+  return host_.EndGeneration(request);
+}
+
 absl::Status MeasuredHost::DropTables(const v1::DropTablesRequest& request) {
   return host_.DropTables(request);
 }

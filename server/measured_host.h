@@ -20,6 +20,8 @@ class MeasuredHost final : public PartitionHost {
   MeasuredHost(PartitionHost& host, const Clock& clock);
 
   absl::StatusOr<v1::OpenTablesReply> OpenTables(const v1::OpenTablesRequest& request) override;
+  absl::StatusOr<v1::EndGenerationReply> EndGeneration(
+      const v1::EndGenerationRequest& request) override;
   absl::Status DropTables(const v1::DropTablesRequest& request) override;
   void Execute(ExchangeCall call) override;
   v1::GetServerStatsReply Stats() const override;

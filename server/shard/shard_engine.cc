@@ -248,6 +248,11 @@ absl::StatusOr<v1::OpenTablesReply> ShardEngine::OpenTables(const v1::OpenTables
   return impl_->jobs().Open(request);
 }
 
+absl::StatusOr<v1::EndGenerationReply> ShardEngine::EndGeneration(
+    const v1::EndGenerationRequest&) {
+  return absl::UnimplementedError("generations cannot be taken over on this server");
+}
+
 absl::Status ShardEngine::DropTables(const v1::DropTablesRequest& request) {
   return impl_->jobs().Drop(request);
 }

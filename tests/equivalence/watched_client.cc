@@ -19,6 +19,10 @@ class WatchedClient final : public ParameterClient {
                                                  absl::Duration timeout) override {
     return client_->OpenTables(request, timeout);
   }
+  absl::StatusOr<v1::EndGenerationReply> EndGeneration(const v1::EndGenerationRequest& request,
+                                                       absl::Duration timeout) override {
+    return client_->EndGeneration(request, timeout);
+  }
   absl::Status DropTables(const std::string& job_id, absl::Duration timeout) override {
     return client_->DropTables(job_id, timeout);
   }

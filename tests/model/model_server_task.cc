@@ -62,6 +62,10 @@ class ModelClient final : public ParameterClient {
     return reply;
   }
 
+  absl::StatusOr<v1::EndGenerationReply> EndGeneration(const v1::EndGenerationRequest&,
+                                                       absl::Duration) override {
+    return v1::EndGenerationReply();
+  }
   absl::Status DropTables(const std::string&, absl::Duration) override { return absl::OkStatus(); }
   absl::StatusOr<v1::GetServerStatsReply> Stats(absl::Duration) override {
     return v1::GetServerStatsReply();

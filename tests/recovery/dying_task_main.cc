@@ -204,6 +204,10 @@ class DyingClient final : public ParameterClient {
                                                  absl::Duration timeout) override {
     return inner_->OpenTables(request, timeout);
   }
+  absl::StatusOr<v1::EndGenerationReply> EndGeneration(const v1::EndGenerationRequest& request,
+                                                       absl::Duration timeout) override {
+    return inner_->EndGeneration(request, timeout);
+  }
   absl::Status DropTables(const std::string& job_id, absl::Duration timeout) override {
     return inner_->DropTables(job_id, timeout);
   }

@@ -30,6 +30,10 @@ class GrpcParameterClient final : public ParameterClient {
                                                  absl::Duration timeout) override {
     return stub_->OpenTables(request, timeout);
   }
+  absl::StatusOr<v1::EndGenerationReply> EndGeneration(const v1::EndGenerationRequest& request,
+                                                       absl::Duration timeout) override {
+    return stub_->EndGeneration(request, timeout);
+  }
   absl::Status DropTables(const std::string& job_id, absl::Duration timeout) override {
     return stub_->DropTables(job_id, timeout);
   }

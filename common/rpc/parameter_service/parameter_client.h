@@ -16,6 +16,8 @@
 namespace muster {
 
 namespace v1 {
+class EndGenerationReply;
+class EndGenerationRequest;
 class ExchangeReply;
 class ExchangeRequest;
 class GetServerStatsReply;
@@ -46,6 +48,8 @@ class ParameterClient {
   // Block until the answer or the timeout.
   virtual absl::StatusOr<v1::OpenTablesReply> OpenTables(const v1::OpenTablesRequest& request,
                                                          absl::Duration timeout) = 0;
+  virtual absl::StatusOr<v1::EndGenerationReply> EndGeneration(
+      const v1::EndGenerationRequest& request, absl::Duration timeout) = 0;
   virtual absl::Status DropTables(const std::string& job_id, absl::Duration timeout) = 0;
   virtual absl::StatusOr<v1::GetServerStatsReply> Stats(absl::Duration timeout) = 0;
 

@@ -33,6 +33,17 @@ absl::StatusOr<v1::OpenTablesReply> ParameterStub::OpenTables(const v1::OpenTabl
   return reply;
 }
 
+absl::StatusOr<v1::EndGenerationReply> ParameterStub::EndGeneration(
+    const v1::EndGenerationRequest& request, absl::Duration timeout) const {
+  v1::EndGenerationReply reply;
+  grpc::ClientContext context;
+  SetDeadline(context, timeout);
+  absl::Status status =
+      Result("EndGeneration", stub_->rpcs->EndGeneration(&context, request, &reply));
+  if (!status.ok()) return status;
+  return reply;
+}
+
 absl::Status ParameterStub::DropTables(const std::string& job_id, absl::Duration timeout) const {
   v1::DropTablesRequest request;
   request.set_job_id(job_id);

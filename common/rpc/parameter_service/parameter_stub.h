@@ -24,6 +24,8 @@ class ParameterStub {
 
   absl::StatusOr<v1::OpenTablesReply> OpenTables(const v1::OpenTablesRequest& request,
                                                  absl::Duration timeout) const;
+  absl::StatusOr<v1::EndGenerationReply> EndGeneration(const v1::EndGenerationRequest& request,
+                                                       absl::Duration timeout) const;
   absl::Status DropTables(const std::string& job_id, absl::Duration timeout) const;
   absl::StatusOr<v1::GetServerStatsReply> Stats(absl::Duration timeout) const;
 

@@ -14,6 +14,8 @@ namespace muster {
 
 namespace v1 {
 class DropTablesRequest;
+class EndGenerationReply;
+class EndGenerationRequest;
 class ExchangeReply;
 class ExchangeRequest;
 class GetServerStatsReply;
@@ -52,8 +54,10 @@ class PartitionHost {
  public:
   virtual ~PartitionHost() = default;
 
-  // See the rpcs of the same name for meaning and errors. Both block.
+  // See the rpcs of the same name for meaning and errors. All block.
   virtual absl::StatusOr<v1::OpenTablesReply> OpenTables(const v1::OpenTablesRequest& request) = 0;
+  virtual absl::StatusOr<v1::EndGenerationReply> EndGeneration(
+      const v1::EndGenerationRequest& request) = 0;
   virtual absl::Status DropTables(const v1::DropTablesRequest& request) = 0;
 
   // Queues one operation; never blocks. Operations on one partition run in the order of calls.

@@ -38,6 +38,9 @@ class CallKeeper final : public PartitionHost {
   absl::StatusOr<v1::OpenTablesReply> OpenTables(const v1::OpenTablesRequest&) override {
     return absl::UnimplementedError("not called here");
   }
+  absl::StatusOr<v1::EndGenerationReply> EndGeneration(const v1::EndGenerationRequest&) override {
+    return absl::UnimplementedError("not called here");
+  }
   absl::Status DropTables(const v1::DropTablesRequest&) override {
     return absl::UnimplementedError("not called here");
   }

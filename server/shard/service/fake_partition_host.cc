@@ -21,6 +21,18 @@ absl::StatusOr<v1::OpenTablesReply> FakePartitionHost::OpenTables(
   return reply;
 }
 
+absl::StatusOr<v1::EndGenerationReply> FakePartitionHost::EndGeneration(
+    const v1::EndGenerationRequest& request) {
+  if (request.job_id().empty()) return absl::InvalidArgumentError("job_id is empty");
+  v1::EndGenerationReply reply;
+  for (const v1::PartitionTerm& term : request.partitions()) {
+    v1::PartitionClocks& clocks = *reply.add_partitions();
+    clocks.set_partition(term.partition());
+    clocks.add_closed(request.next_generation());
+  }
+  return reply;
+}
+
 absl::Status FakePartitionHost::DropTables(const v1::DropTablesRequest& request) {
   if (request.job_id().empty()) return absl::InvalidArgumentError("job_id is empty");
   return absl::OkStatus();

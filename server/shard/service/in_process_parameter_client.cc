@@ -65,6 +65,11 @@ class InProcessParameterClient final : public ParameterClient {
     return host_.OpenTables(request);
   }
 
+  absl::StatusOr<v1::EndGenerationReply> EndGeneration(const v1::EndGenerationRequest& request,
+                                                       absl::Duration) override {
+    return host_.EndGeneration(request);
+  }
+
   absl::Status DropTables(const std::string& job_id, absl::Duration) override {
     v1::DropTablesRequest request;
     request.set_job_id(job_id);

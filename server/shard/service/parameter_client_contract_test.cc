@@ -159,6 +159,16 @@ TEST_P(ParameterClientTest, UnaryCallsReachTheHost) {
   ASSERT_TRUE(opened.ok()) << opened.status();
   EXPECT_EQ(opened->partitions(0).partition(), 6u);
   EXPECT_EQ(client_->OpenTables({}, kTimeout).status().code(), absl::StatusCode::kInvalidArgument);
+  v1::EndGenerationRequest end;
+  end.set_job_id("job-1");
+  end.set_next_generation(3);
+  end.add_partitions()->set_partition(6);
+  const absl::StatusOr<v1::EndGenerationReply> ended = client_->EndGeneration(end, kTimeout);
+  ASSERT_TRUE(ended.ok()) << ended.status();
+  EXPECT_EQ(ended->partitions(0).partition(), 6u);
+  EXPECT_EQ(ended->partitions(0).closed(0), 3u);
+  EXPECT_EQ(client_->EndGeneration({}, kTimeout).status().code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(client_->DropTables("job-1", kTimeout).ok());
   EXPECT_EQ(client_->Stats(kTimeout)->bytes_pushed(), 0u);
 }

@@ -23,12 +23,13 @@ namespace {
 
 // Small calls as callbacks; Exchange as raw bytes.
 using ServiceBase = v1::ParameterService::WithCallbackMethod_OpenTables<
-    v1::ParameterService::WithCallbackMethod_DropTables<
-        v1::ParameterService::WithCallbackMethod_OpenChannel<
-            v1::ParameterService::WithCallbackMethod_GetServerStats<
-                v1::ParameterService::WithCallbackMethod_HandOver<
-                    v1::ParameterService::WithRawCallbackMethod_Exchange<
-                        v1::ParameterService::Service>>>>>>;
+    v1::ParameterService::WithCallbackMethod_EndGeneration<
+        v1::ParameterService::WithCallbackMethod_DropTables<
+            v1::ParameterService::WithCallbackMethod_OpenChannel<
+                v1::ParameterService::WithCallbackMethod_GetServerStats<
+                    v1::ParameterService::WithCallbackMethod_HandOver<
+                        v1::ParameterService::WithRawCallbackMethod_Exchange<
+                            v1::ParameterService::Service>>>>>>>;
 
 // Partitions that are handed over at a time, and that may wait beside.
 constexpr int kHandOverThreads = 2;
@@ -78,6 +79,16 @@ class GrpcParameterService final : public ParameterService, private ServiceBase 
       absl::StatusOr<v1::OpenTablesReply> opened = host_.OpenTables(*request);
       if (opened.ok()) *reply = *std::move(opened);
       return opened.status();
+    });
+  }
+
+  grpc::ServerUnaryReactor* EndGeneration(grpc::CallbackServerContext* context,
+                                          const v1::EndGenerationRequest* request,
+                                          v1::EndGenerationReply* reply) override {
+    return RunBlocking(context, [this, request, reply] {
+      absl::StatusOr<v1::EndGenerationReply> ended = host_.EndGeneration(*request);
+      if (ended.ok()) *reply = *std::move(ended);
+      return ended.status();
     });
   }
 
@@ -143,8 +154,9 @@ class GrpcParameterService final : public ParameterService, private ServiceBase 
       reactor->Finish(ToGrpc(CatchOutOfMemory("the call", work)));
     });
     if (!taken) {
-      reactor->Finish(ToGrpc(absl::UnavailableError(
-          "too many tables are being opened or dropped on this server; try again in a second")));
+      reactor->Finish(
+          ToGrpc(absl::UnavailableError("too many tables are being opened, ended or dropped on "
+                                        "this server; try again in a second")));
     }
     return reactor;
   }

@@ -22,8 +22,8 @@ struct ParameterServiceOptions {
   int64_t parked_bytes = 64 << 20;
   // Budgets shared by all kinds of connections to the server.
   std::shared_ptr<MessageBudgets> budgets = std::make_shared<MessageBudgets>(int64_t{1} << 30);
-  // Number of OpenTables and DropTables that run at a time, and of those that may wait beside; more
-  // are answered UNAVAILABLE.
+  // Number of OpenTables, EndGeneration and DropTables that run at a time, and of those that may
+  // wait beside; more are answered UNAVAILABLE.
   int blocking_threads = 2;
   int blocking_queue = 64;
   // Answers HandOver, and outlives the service. Null: HandOver is answered UNIMPLEMENTED.

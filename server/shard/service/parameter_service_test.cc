@@ -260,6 +260,9 @@ class HungryHost final : public PartitionHost {
   absl::StatusOr<v1::OpenTablesReply> OpenTables(const v1::OpenTablesRequest&) override {
     throw std::bad_alloc();
   }
+  absl::StatusOr<v1::EndGenerationReply> EndGeneration(const v1::EndGenerationRequest&) override {
+    throw std::bad_alloc();
+  }
   absl::Status DropTables(const v1::DropTablesRequest&) override {
     return absl::InternalError(std::string(std::vector<char>().max_size() + 1, 'x'));
   }
@@ -280,6 +283,7 @@ TEST(ParameterServiceMemoryTest, ACallThatFindsNoMemoryIsAnsweredAndTheServerGoe
       MakeGrpcParameterClient(WithPort("127.0.0.1:0", port), RpcCredentials::PlainText());
   for (int i = 0; i < 2; ++i) {
     for (const absl::Status& status : {client->OpenTables({}, kServiceTimeout).status(),
+                                       client->EndGeneration({}, kServiceTimeout).status(),
                                        client->DropTables({}, kServiceTimeout)}) {
       EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
       EXPECT_THAT(std::string(status.message()), HasSubstr("memory"));

@@ -38,6 +38,11 @@ class BenchHost final : public PartitionHost {
     return v1::OpenTablesReply();
   }
 
+  absl::StatusOr<v1::EndGenerationReply> EndGeneration(
+      const v1::EndGenerationRequest& request) override {
+    return engine_->EndGeneration(request);
+  }
+
   absl::Status DropTables(const v1::DropTablesRequest& request) override {
     return request.job_id() == kEmptyHandlerJob ? absl::OkStatus() : engine_->DropTables(request);
   }
