@@ -1,4 +1,4 @@
-// A job by all-reduce whose workers come and go: with notice, without, and in addition.
+// Jobs whose workers come and go: with notice, without, and in addition.
 
 #include <signal.h>
 
@@ -112,6 +112,55 @@ TEST(ScalingBatchTest, StepsHaveTheBatchOfTheWorkersThere) {
   ASSERT_TRUE(await_batch(3));
   const auto weights = EndAndTrainUndisturbed(cluster, *id);
   ASSERT_TRUE(weights.ok()) << weights.status() << cluster.Diagnose(*id);
+  EXPECT_LT(MostApart(weights->disturbed, weights->undisturbed), 0.01);
+}
+
+// On servers the tables stay where they are, and what the job comes to is what nobody disturbed.
+TEST(MembersOnServersTest, EachStepIsMadeOnceWithTheSameExamples) {
+  auto started = ProcessCluster::Start(
+      {.servers = 2, .workers = 3, .coordinator_arguments = {"--elastic-wait-ms=500"}});
+  ASSERT_TRUE(started.ok()) << started.status();
+  ProcessCluster& cluster = **started;
+  v1::JobSpec spec = SmallJob();
+  spec.set_min_workers(1);
+  spec.set_max_workers(3);
+  const auto id = cluster.Submit(Endless(std::move(spec), 200));
+  ASSERT_TRUE(id.ok()) << id.status();
+  const auto await_members = [&](int members) {
+    const auto came = cluster.Await(*id, [&](const v1::JobStatus& status) {
+      const auto& tasks = status.tasks();
+      return status.state() == v1::RUNNING &&
+             std::count_if(tasks.begin(), tasks.end(), [](const v1::TaskStatus& task) {
+               return task.state() == "RUNNING";
+             }) == members;
+    });
+    EXPECT_TRUE(came.ok()) << members << ": " << came.status() << cluster.Diagnose(*id);
+    return came.ok() && AwaitCheckpointSince(cluster, *id).ok();
+  };
+  // It has two workers, and takes the third.
+  ASSERT_TRUE(await_members(3));
+  // One leaves with notice, another dies.
+  cluster.Stop("worker-2");
+  ASSERT_TRUE(await_members(2));
+  cluster.Kill("worker-1", SIGKILL);
+  ASSERT_TRUE(await_members(1));
+  ASSERT_TRUE(cluster.Restart("worker-1").ok());
+  ASSERT_TRUE(cluster.Restart("worker-2").ok());
+  ASSERT_TRUE(await_members(3));
+
+  v1::ListEventsReply reply;
+  ASSERT_TRUE(cluster.jobs().Events(*id, reply).ok());
+  const auto count = [&](absl::string_view text) {
+    return std::count_if(reply.events().begin(), reply.events().end(),
+                         [&](const auto& event) { return absl::StrContains(event.text(), text); });
+  };
+  EXPECT_GE(count("joins at step"), 2);
+  EXPECT_EQ(count("(its worker worker-2 was told to leave); 2 workers go on"), 1);
+  EXPECT_EQ(count("none is free); 1 worker goes on"), 1);
+  EXPECT_EQ(count("starts again from clock"), 0) << "the tables stayed where they were";
+  const auto weights = EndAndTrainUndisturbed(cluster, *id);
+  ASSERT_TRUE(weights.ok()) << weights.status() << cluster.Diagnose(*id);
+  // Sums of other numbers of slots round otherwise.
   EXPECT_LT(MostApart(weights->disturbed, weights->undisturbed), 0.01);
 }
 

@@ -183,6 +183,11 @@ uint64_t ProgressReporter::meet_after_round() const {
   return meet_after_round_;
 }
 
+uint64_t ProgressReporter::end_after_clock() const {
+  absl::MutexLock lock(&mutex_);
+  return end_after_clock_;
+}
+
 void ProgressReporter::Flush() { Send(Empty::kSend); }
 
 void ProgressReporter::Finish() {
@@ -273,11 +278,16 @@ void ProgressReporter::LeaveNewTimes(v1::ReportProgressRequest& request) const {
 }
 
 void ProgressReporter::Answer(const v1::ReportProgressReply& reply) {
+  bool ends = false;
   {
     absl::MutexLock lock(&mutex_);
     meet_after_round_ = std::max(meet_after_round_, reply.meet_after_round());
     interval_ = std::max(options_.interval, absl::Milliseconds(reply.report_interval_ms()));
+    // The last word counts: a loss brings the end forward.
+    if (reply.end_after_clock() > 0) end_after_clock_ = reply.end_after_clock();
+    ends = end_after_clock_ > 0 && clock_ >= end_after_clock_;
   }
+  if (ends && options_.end_at_once != nullptr) options_.end_at_once();
   if (options_.meet_after != nullptr && reply.meet_after_round() > 0) {
     options_.meet_after(reply.meet_after_round());
   }

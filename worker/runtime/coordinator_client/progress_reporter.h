@@ -99,6 +99,9 @@ struct ProgressReporterOptions {
   // Takes the last round that has lost a task, once there is one; may be null. Called as
   // `collectives`; does not block.
   std::function<void(uint64_t round)> round_lost;
+  // Called once the task is to end after a clock that it has closed already, and later again; may
+  // be null. Called as `collectives`; does not block.
+  std::function<void()> end_at_once;
   // Takes the order to trace of each reply, which has none if no trace stands; may be null. Called
   // as `collectives`; does not block.
   std::function<void(const v1::TraceOrder&)> traced;
@@ -128,6 +131,9 @@ class ProgressReporter {
 
   // Returns the highest round that the coordinator wants tasks to leave; 0 if there is none.
   uint64_t meet_after_round() const;
+
+  // Returns the clock after which the task is to end; 0 if it goes on.
+  uint64_t end_after_clock() const;
 
   // Reports pending progress and the process's usage now, even without a new step, so that the
   // coordinator is up to date before the task's next call. Makes one attempt, and blocks for it.
@@ -188,6 +194,7 @@ class ProgressReporter {
   // The highest clock that was added.
   uint64_t clock_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t meet_after_round_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t end_after_clock_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration interval_ ABSL_GUARDED_BY(mutex_);
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;

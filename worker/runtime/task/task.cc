@@ -1,12 +1,14 @@
 #include "worker/runtime/task/task.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/lost_state.h"
 #include "common/base/status_macros.h"
 #include "common/files/text_files.h"
 #include "common/job/job_road.h"
@@ -25,6 +27,7 @@
 #include "worker/runtime/training/step_executor.h"
 #include "worker/runtime/training/trainer.h"
 #include "worker/strategy/servers/parameter_server_strategy.h"
+#include "worker/strategy/servers/takeover.h"
 
 namespace muster {
 namespace {
@@ -82,10 +85,26 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(const v1::TaskOrder& orde
   return std::make_unique<StepExecutor>(order.spec(), *job.model, strategy);
 }
 
-absl::Status RunOnServers(const v1::TaskOrder& order, const PreparedJob& job,
+// Meets the job's other tasks. The first of those that train finds out where they go on, unless the
+// order says so.
+absl::StatusOr<v1::RendezvousReply> MeetOnServers(const v1::TaskOrder& order,
+                                                  const PreparedJob& job,
+                                                  const TaskDependencies& dependencies) {
+  v1::RendezvousRequest request = MeetingRequest(job);
+  const bool is_first = !order.member_slots().empty() && order.member_slots(0) == order.slot();
+  if (is_first && order.takes_over_generation() > 0 && order.start_clock() == 0) {
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t clock,
+                            EndEarlierGenerations(order, RoutingOf(dependencies)));
+    request.set_taken_over_clock(clock);
+  }
+  return dependencies.coordinator->Rendezvous(std::move(request));
+}
+
+absl::Status RunOnServers(const v1::TaskOrder& given, const PreparedJob& job,
                           const TaskDependencies& dependencies) {
   MUSTER_ASSIGN_OR_RETURN(const v1::RendezvousReply meeting,
-                          dependencies.coordinator->Rendezvous(MeetingRequest(job)));
+                          MeetOnServers(given, job, dependencies));
+  const v1::TaskOrder order = OrderOfMember(given, meeting.start_clock());
   ParameterServerStrategy::Options options;
   options.checkpoints = dependencies.storage;
   options.pull_f32 = OnDevice(order.spec());
@@ -95,15 +114,25 @@ absl::Status RunOnServers(const v1::TaskOrder& order, const PreparedJob& job,
       ParameterServerStrategy::Create(order, *job.schema, options, RoutingOf(dependencies)));
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<StepEngine> engine,
                           MakeEngine(order, job, *strategy, dependencies));
-  // All of the job's slots train, each at the rank of its number.
   const RankInWorld place = {.rank = static_cast<int>(order.slot()),
                              .world_size = static_cast<int>(order.spec().workers())};
-  MUSTER_ASSIGN_OR_RETURN(const TrainerOptions trainer_options,
+  MUSTER_ASSIGN_OR_RETURN(TrainerOptions trainer_options,
                           TrainerOptionsFor(order, meeting, place, dependencies));
+  trainer_options.slot = given.slot();
+  std::atomic<bool> ended = false;
+  trainer_options.reporting.end_at_once = [&] {
+    ended = true;
+    strategy->EndWaits("other slots train from here on");
+  };
+  // Batches and rates are those of the job, whoever trains.
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Trainer> trainer,
-                          Trainer::Create(order.spec(), trainer_options, job, {*strategy, *engine},
+                          Trainer::Create(given.spec(), trainer_options, job, {*strategy, *engine},
                                           *dependencies.coordinator, *dependencies.clock));
-  return trainer->Run();
+  const absl::Status status = trainer->Run();
+  if (ended && absl::IsAborted(status) && LostStateOf(status) == LostState::kNone) {
+    return absl::CancelledError(status.message());
+  }
+  return status;
 }
 
 // Logs that the data's preparation differs from the one that the weights were trained with.

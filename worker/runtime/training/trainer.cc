@@ -154,7 +154,7 @@ absl::Status Trainer::Train() {
   while (true) {
     MUSTER_ASSIGN_OR_RETURN(const Next next, Synchronize(clock));
     if (next == Next::kStop) break;
-    MUSTER_RETURN_IF_ERROR(FromCoordinator(CheckRound()));
+    MUSTER_RETURN_IF_ERROR(FromCoordinator(CheckRound(clock)));
     if (clock >= trains_at) {
       MUSTER_RETURN_IF_ERROR(TrainStep(clock));
       trains_at = state_.LeftOutUntil().value_or(clock + 1);
@@ -189,7 +189,11 @@ absl::Status Trainer::FromCoordinator(absl::Status status) {
   return status;
 }
 
-absl::Status Trainer::CheckRound() const {
+absl::Status Trainer::CheckRound(uint64_t clock) const {
+  if (const uint64_t end = reporter_.end_after_clock(); end > 0 && clock >= end) {
+    return absl::CancelledError(
+        absl::StrCat("ends at step ", clock, ", from which on other slots train"));
+  }
   if (reporter_.meet_after_round() < std::max<uint64_t>(options_.round, 1)) return absl::OkStatus();
   if (options_.round == 0) {
     return absl::CancelledError("leaves after its step, since its worker must end");

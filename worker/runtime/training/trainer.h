@@ -106,7 +106,8 @@ class Trainer {
   absl::Status Train();
   // Keeps `status`, which came from the coordinator, and returns it.
   absl::Status FromCoordinator(absl::Status status);
-  absl::Status CheckRound() const;
+  // Returns Cancelled if the task is to end, or to leave its round, before the step at `clock`.
+  absl::Status CheckRound(uint64_t clock) const;
   // Takes the checkpoint and evaluation that all slots owe at this clock before they train on.
   absl::StatusOr<Next> Synchronize(uint64_t clock);
   // Keeps the coordinator's part of `status`, and returns `status`.

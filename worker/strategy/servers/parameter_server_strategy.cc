@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/payload.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_road.h"
 #include "common/kernels/gemm/row_sums.h"
 #include "common/mesh/job_mesh.h"
 #include "common/mesh/mesh.h"
@@ -42,6 +43,7 @@ v1::OpenTablesRequest TablesOf(const v1::TaskOrder& order, const v1::TablesSchem
   request.set_start_clock(order.start_clock());
   request.set_checkpoint_root(order.checkpoint_root());
   request.set_expect_state(order.expect_state());
+  request.set_takes_over_generation(order.takes_over_generation());
   request.set_slot(order.slot());
   request.set_incarnation(order.incarnation());
   if (HoldsUnitsInFlight(order.spec())) {
@@ -190,6 +192,7 @@ ParameterServerStrategy::ParameterServerStrategy(Share share, const v1::TaskOrde
              .log = log_}),
       entrance_(router_, order.slot(), layout_.partitions(), tables_.sparse.size()),
       enters_(order.spec().update().backup_workers() > 0),
+      pushes_before_closes_(MembersChangeOnServers(order.spec())),
       router_(TablesOf(order, schema), order.shard_map(), RouterOptions(options.router, order),
               std::move(dependencies)) {}
 
@@ -405,6 +408,10 @@ absl::Status ParameterServerStrategy::EndStep() {
     if (left_out_until_.has_value()) return absl::OkStatus();
   }
   if (loss_scale_.shared()) MUSTER_RETURN_IF_ERROR(pushes_.AwaitAll());
+  if (pushes_before_closes_) {
+    const BlockedTime blocked(time_, counters_.exposed_seconds);
+    MUSTER_RETURN_IF_ERROR(router_.WaitForLanes());
+  }
   for (uint32_t partition = 0; partition < layout_.partitions(); ++partition) {
     v1::ExchangeRequest request = At(clock_);
     v1::CloseClock* close = request.mutable_close();

@@ -233,6 +233,9 @@ class ParameterServerStrategy final : public Strategy {
   ClockEntrance entrance_;
   // True if clocks do not wait for backup workers.
   const bool enters_;
+  // True if the slot closes a clock on no partition before its pushes are in on all of them: others
+  // may have to go on without this slot, and complete the clock from the pushes alone.
+  const bool pushes_before_closes_;
   // The decision on the step's clock; without backup workers it waits for all.
   ClockEntrance::Entry entry_;
   absl::optional<uint64_t> left_out_until_;
