@@ -330,6 +330,30 @@ TEST(ProgressReporterTest, PollsWithItsClockWhenNoStepEnds) {
   EXPECT_TRUE(coordinator.collectives().empty());
 }
 
+TEST(ProgressReporterTest, TellsOfAnEndThatIsPastAtOnce) {
+  FakeCoordinatorClient coordinator;
+  v1::ReportProgressReply reply;
+  reply.set_end_after_clock(5);
+  coordinator.SetProgressReply(reply);
+  ProgressReporterOptions options = Quiet();
+  int ends = 0;
+  options.end_at_once = [&ends] { ++ends; };
+  ProgressReporter reporter(coordinator, options);
+  EXPECT_EQ(reporter.end_after_clock(), 0);
+  reporter.Add(Step(4));
+  reporter.Flush();
+  EXPECT_EQ(reporter.end_after_clock(), 5);
+  EXPECT_EQ(ends, 0) << "the task still makes a step";
+  reply.set_end_after_clock(1);
+  coordinator.SetProgressReply(reply);
+  reporter.Flush();
+  EXPECT_EQ(reporter.end_after_clock(), 1) << "the last word counts";
+  EXPECT_EQ(ends, 1);
+  coordinator.SetProgressReply({});
+  reporter.Flush();
+  EXPECT_EQ(reporter.end_after_clock(), 1) << "others have ended already";
+}
+
 TEST(ProgressReporterTest, TheCoordinatorMayAskForALongerIntervalAndGetsTheLastReportAllTheSame) {
   FakeCoordinatorClient coordinator;
   v1::ReportProgressReply reply;

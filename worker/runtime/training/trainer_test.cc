@@ -313,6 +313,18 @@ TEST_F(TrainerTest, LeavesAJobWithoutRoundsWhenTheCoordinatorSaysSo) {
   EXPECT_GT(coordinator_.progress().back().clock(), 0) << "after a step";
 }
 
+TEST_F(TrainerTest, EndsAfterTheClockThatTheCoordinatorSays) {
+  v1::JobSpec spec = MlpSpec();
+  spec.mutable_stop()->set_steps(10);
+  // Before each evaluation a task reports, and hears of its end.
+  spec.mutable_evaluation()->set_every_steps(1);
+  v1::ReportProgressReply reply;
+  reply.set_end_after_clock(4);
+  coordinator_.SetProgressReply(reply);
+  EXPECT_EQ(Run(spec).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(coordinator_.progress().back().clock(), 4);
+}
+
 TEST_F(TrainerTest, AMeetingLongPastIsNoReasonToLeave) {
   options_.round = 5;
   v1::ReportProgressReply reply;

@@ -81,7 +81,7 @@ class EndingServers {
                                                          absl::Duration) override {
       servers_.requests[address_] = request;
       auto& answers = servers_.answers[address_];
-      auto answer = std::move(answers.front());
+      const auto answer = answers.front();
       if (answers.size() > 1) answers.pop_front();
       return answer;
     }
