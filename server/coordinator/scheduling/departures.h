@@ -22,6 +22,8 @@ namespace muster {
 //   a round, if it alone has what     after one more meeting, in which others take copies of that
 //   others need, with min_workers
 //   a job on servers                  after a step: the task is told to end
+//   the same, with min_workers, if    after a step, at which all tasks end and the others go on
+//   enough stay                       (MemberChanges)
 //   either, if its loss is final      once a checkpoint was committed since, to which the job then
 //   otherwise                         goes back
 //   no round yet, or it has not begun at once

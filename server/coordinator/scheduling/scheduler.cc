@@ -127,7 +127,10 @@ std::string WaitsForTasks(const Job& job, absl::Duration now, absl::Duration lea
   // Nobody waits for slots that the job can do without.
   std::erase_if(missing, [&](uint32_t slot) { return job.record.slots(slot).worker_id().empty(); });
   if (missing.empty()) return "";
-  const uint32_t placed = PlacedSlots(job.record);
+  size_t placed = 0;
+  for (uint32_t slot = 0; slot < job.slots(); ++slot) {
+    if (Trains(job.record, slot) && !job.record.slots(slot).worker_id().empty()) ++placed;
+  }
   return absl::StrCat(placed - missing.size(), " of ", placed, " tasks are there; waits for slot ",
                       absl::StrJoin(missing, ", "));
 }

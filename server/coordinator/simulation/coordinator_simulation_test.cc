@@ -59,6 +59,8 @@ class SimulationTest : public ::testing::TestWithParam<uint64_t> {
     if (road < 3) {
       spec.mutable_update()->set_durability(Draw(2) == 0 ? v1::UpdateSpec::EVERY_PUSH
                                                          : v1::UpdateSpec::CHECKPOINT);
+      spec.set_min_workers(Draw(spec.workers() + 1));
+      if (spec.min_workers() > 0 && Draw(2) == 0) spec.set_max_workers(spec.workers() + Draw(3));
     } else if (road < 5) {
       MaybeDivide(spec);
     }

@@ -275,7 +275,9 @@ Answer<v1::RendezvousReply> SimulatedCluster::Rendezvous(const v1::TaskOrder& or
   }
   request.set_late(known.late);
   request.set_failure(known.failure);
-  if (known.taken_over_clock.has_value()) request.set_taken_over_clock(*known.taken_over_clock);
+  if (order.takes_over_generation() > 0) {
+    request.set_taken_over_clock(known.taken_over_clock.value_or(0));
+  }
   Answer<v1::RendezvousReply> answer;
   const Call<v1::RendezvousReply> inner = answer.call();
   Call<v1::RendezvousReply> call{

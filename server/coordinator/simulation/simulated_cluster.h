@@ -161,7 +161,7 @@ class SimulatedCluster {
     bool late = false;
     // Why its last round ended.
     std::string failure;
-    // On servers: the clock at which it says that its generation takes the tables over.
+    // On servers: the clock at which it says that its generation takes the tables over; absent: 0.
     std::optional<uint64_t> taken_over_clock;
   };
   Rank& rank(const v1::TaskOrder& order) { return ranks_[EndpointOf(order)]; }

@@ -85,14 +85,18 @@ absl::StatusOr<std::unique_ptr<StepEngine>> MakeEngine(const v1::TaskOrder& orde
   return std::make_unique<StepExecutor>(order.spec(), *job.model, strategy);
 }
 
+// Returns whether the task tells what is to be told once.
+bool IsFirst(const v1::TaskOrder& order) {
+  return order.slot() == (order.member_slots().empty() ? 0 : order.member_slots(0));
+}
+
 // Meets the job's other tasks. The first of those that train finds out where they go on, unless the
 // order says so.
 absl::StatusOr<v1::RendezvousReply> MeetOnServers(const v1::TaskOrder& order,
                                                   const PreparedJob& job,
                                                   const TaskDependencies& dependencies) {
   v1::RendezvousRequest request = MeetingRequest(job);
-  const bool is_first = !order.member_slots().empty() && order.member_slots(0) == order.slot();
-  if (is_first && order.takes_over_generation() > 0 && order.start_clock() == 0) {
+  if (IsFirst(order) && order.takes_over_generation() > 0 && order.start_clock() == 0) {
     MUSTER_ASSIGN_OR_RETURN(const uint64_t clock,
                             EndEarlierGenerations(order, RoutingOf(dependencies)));
     request.set_taken_over_clock(clock);
@@ -188,11 +192,12 @@ absl::Status RunTask(const v1::TaskOrder& order, const TaskDependencies& depende
                                 " examples to train on, ", job.evaluated.held_out,
                                 job.validation == nullptr ? " held out, " : " to evaluate on, ",
                                 job.total_steps, " steps"));
-  if (order.slot() == 0) {
+  const bool tells = IsFirst(order);
+  if (tells) {
     LogHiddenFiles(order.spec().data(), dependencies);
     LogHiddenFiles(order.spec().validation(), dependencies);
   }
-  if (order.slot() == 0 && job.validation == nullptr) {
+  if (tells && job.validation == nullptr) {
     MUSTER_ASSIGN_OR_RETURN(const std::string warning, WarnOfOneClass(*job.dataset, job.split));
     if (!warning.empty()) dependencies.log(absl::StrCat("warning: ", warning));
   }
