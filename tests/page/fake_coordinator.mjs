@@ -42,6 +42,8 @@ export class FakeCoordinator {
     this.cluster = { daemons: [] };
     // Jobs by id, in order of submission: {status, events, metrics, checkpoints, collectives, log}.
     this.jobs = new Map();
+    // Searches by id, in order: {status, trials}.
+    this.searches = new Map();
     // Paths and query strings of what was asked for.
     this.requests = [];
     this.queries = [];
@@ -88,6 +90,7 @@ export class FakeCoordinator {
   api([kind, id, what], query, text) {
     if (kind === "page") return { version: "test", cancel: this.cancel };
     if (kind === "cluster") return this.cluster;
+    if (kind === "searches") return this.answerSearch(id, what, query);
     if (!id) return this.listJobs(query);
     const job = this.jobs.get(id);
     if (!job) throw new Refusal(404, "NOT_FOUND", `there is no job ${id}`);
@@ -99,6 +102,19 @@ export class FakeCoordinator {
     if (what === "metrics") return this.readMetrics(job, query);
     if (what === "log") return this.readLog(job, query);
     return job[what] ?? {};
+  }
+
+  answerSearch(id, what, query) {
+    const size = Number(query.get("pageSize")) || 500;
+    if (!id) {
+      const all = [...this.searches.values()].reverse().map(({ status }) => status), from = Number(query.get("pageToken") ?? 0);
+      return { searches: all.slice(from, from + size), ...(from + size < all.length ? { nextPageToken: String(from + size) } : {}) };
+    }
+    const search = this.searches.get(id);
+    if (!search) throw new Refusal(404, "NOT_FOUND", `there is no search ${id}`);
+    if (!what) return search.status;
+    const from = (Number(query.get("firstTrial")) || 1) - 1, next = from + size;
+    return { trials: search.trials.slice(from, next), ...(next < search.trials.length ? { nextTrial: String(next + 1) } : {}) };
   }
 
   listJobs(query) {

@@ -52,6 +52,8 @@ export function queryOf(parameters) {
 
 const jobPath = (job) => `jobs/${encodeURIComponent(job)}`;
 
+const searchPath = (search) => `searches/${encodeURIComponent(search)}`;
+
 export const api = {
   page: () => request("page"),
   cluster: () => request("cluster"),
@@ -62,6 +64,9 @@ export const api = {
   log: (job, parameters) => request(`${jobPath(job)}/log${queryOf(parameters)}`),
   collectives: (job) => request(`${jobPath(job)}/collectives`),
   checkpoints: (job) => request(`${jobPath(job)}/checkpoints`),
+  searches: (parameters) => request(`searches${queryOf(parameters)}`),
+  search: (search) => request(searchPath(search)),
+  trials: (search, parameters) => request(`${searchPath(search)}/trials${queryOf(parameters)}`),
   // These take the token given, or else the one that is known.
   cancel: (job, reason, token) => post(`${jobPath(job)}/cancel`, { reason }, token),
   describe: (job, description, token) => post(`${jobPath(job)}/describe`, { description }, token),

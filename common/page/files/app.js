@@ -7,6 +7,8 @@ import { clusterView } from "./view_cluster.js";
 import { compareView } from "./view_compare.js";
 import { homeView } from "./view_home.js";
 import { jobView } from "./view_job.js";
+import { searchView } from "./view_search.js";
+import { searchesView } from "./view_searches.js";
 
 const POLL_MS = 1000;
 const main = document.getElementById("main");
@@ -17,6 +19,8 @@ const VIEWS = {
   home: homeView,
   job: jobView,
   compare: compareView,
+  searches: searchesView,
+  search: searchView,
   cluster: clusterView,
   missing: () => ({ title: () => "No such page", poll: async () => {}, draw: () => [h("p", null, "There is no such page.")] }),
 };

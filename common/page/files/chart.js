@@ -7,7 +7,7 @@ import { h } from "./dom.js";
 
 export const COLOURS = 8;
 
-const AXIS_NAMES = { steps: "step", examples: "examples", time: "time since the start" };
+const AXIS_NAMES = { steps: "step", trials: "trial", examples: "examples", time: "time since the start" };
 const HEIGHT = 240;
 // Pixels from the cursor in which a mark is read out.
 const NEAR = 8;
@@ -37,7 +37,7 @@ function colourOf(line) {
 
 function formatX(value, axis) {
   if (axis === "time") return formatDuration(value);
-  return axis === "steps" ? formatNumber(Math.round(value)) : formatTick(value);
+  return axis === "steps" || axis === "trials" ? formatNumber(Math.round(value)) : formatTick(value);
 }
 
 // Returns the pixels that an axis' longest text needs beside it.
@@ -76,7 +76,8 @@ function markPlugin(marks) {
 
 // One chart in `host`. Its data: {title, axis, log, marks, lines, sync, span} and, where values are seconds, `seconds`;
 // `span` is the x from the chart's beginning to its end; a mark is {x, kind, text}; a line is {name, colour, x, y} and,
-// where wanted, {low, high} for a band, `end` for the value at the end in place of the last y, `faint`, `dots`.
+// where wanted, {low, high} for a band, `end` for the value at the end in place of the last y, `faint`, `dots`; `apart`
+// for points without a line, `strong` for a line that stands out.
 class Chart {
   constructor(host) {
     this.host = host;
@@ -113,7 +114,7 @@ class Chart {
     this.data = data;
     this.title.textContent = data.title;
     const shape = JSON.stringify([data.axis, data.log, data.lines.map((line) => [
-      line.name, line.colour, line.low !== undefined, line.faint, line.dots])]);
+      line.name, line.colour, line.low !== undefined, line.faint, line.dots, line.apart, line.strong])]);
     this.table = alignLines([{ x: data.span, ys: [] }, ...data.lines.map((line) => ({
       x: line.x,
       ys: (line.low ? [line.y, line.high, line.low] : [line.y]).map((values) => (
@@ -158,10 +159,11 @@ class Chart {
         label: line.name,
         show,
         stroke: line.faint ? `${colour}66` : colour,
-        width: line.faint ? 1 : 2,
+        width: line.faint ? 1 : line.strong ? 4 : 2,
+        paths: line.apart ? () => null : undefined,
         dash: isDashed(line.colour) ? [8, 5] : undefined,
         spanGaps: true,
-        points: { show: line.dots || line.x.length < 3, size: 6, fill: colour },
+        points: { show: line.dots || line.apart || line.x.length < 3, size: 6, fill: colour },
       });
       if (line.low) {
         const edge = { show, stroke: "transparent", width: 0, spanGaps: true, points: { show: false } };

@@ -1,11 +1,14 @@
 // Finds the view that an address shows. Pure functions.
 
-// Returns {view, job, query} for a path and its query string; view is "home", "job", "compare", "cluster" or "missing".
+// Returns {view, job or search, query} for a path and its query string; view is "home", "job", "compare", "searches",
+// "search", "cluster" or "missing".
 export function routeOf(path, search = "") {
   const query = new URLSearchParams(search);
   const job = /^\/jobs\/([^/]+)$/.exec(path)?.[1];
   if (job) return { view: "job", job: decodeURIComponent(job), query };
-  const views = { "/": "home", "/compare": "compare", "/cluster": "cluster" };
+  const searched = /^\/searches\/([^/]+)$/.exec(path)?.[1];
+  if (searched) return { view: "search", search: decodeURIComponent(searched), query };
+  const views = { "/": "home", "/compare": "compare", "/searches": "searches", "/cluster": "cluster" };
   return { view: views[path] ?? "missing", query };
 }
 

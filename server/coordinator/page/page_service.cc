@@ -43,8 +43,10 @@ Room RoomOf(absl::Span<const std::string> path) {
   if (path[0] == "favicon.ico" && path.size() == 1) return Room::kIcon;
   if (path[0] == "metrics" && path.size() == 1) return Room::kMetrics;
   if (path[0] == "assets" && path.size() == 2) return Room::kAsset;
-  if ((path[0] == "compare" || path[0] == "cluster") && path.size() == 1) return Room::kPage;
-  if (path[0] == "jobs" && path.size() == 2 && !path[1].empty()) return Room::kPage;
+  const bool lists = path[0] == "compare" || path[0] == "searches" || path[0] == "cluster";
+  if (lists && path.size() == 1) return Room::kPage;
+  const bool has_views = path[0] == "jobs" || path[0] == "searches";
+  if (has_views && path.size() == 2 && !path[1].empty()) return Room::kPage;
   if (path[0] != "api" || path.size() < 3 || path[1] != "v1") return Room::kNothing;
   if (path[2] == "page" && path.size() == 3) return Room::kInfo;
   return PageApi::MethodOf(path.subspan(2)).empty() ? Room::kNothing : Room::kCalls;
