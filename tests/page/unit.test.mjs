@@ -26,6 +26,10 @@ const { hasExperts, loadRows, starvingExperts } = await load("job_experts.js");
 const { filterJobs, filterOf, NO_FILTER, parametersOf } = await load("job_filter.js");
 const { goodputText, labels } = await load("job_words.js");
 const { worstFirst } = await load("view_cluster.js");
+const { bestRows, bestSoFar, objectiveAxis, parameterAxes, rungSummary, sortRows, trialRow } = await load("search_trials.js");
+const { placesOf, nearestLine } = await load("parallel_axes.js");
+const { joinColumns } = await load("search_curves.js");
+const { drawText, pageOf } = await load("trial_table.js");
 const { queryOf } = await load("api.js");
 
 test("numbers are written in one way", () => {
@@ -376,6 +380,9 @@ test("addresses name views", () => {
   assert.deepEqual([routeOf("/jobs/j1%2Fx").view, routeOf("/jobs/j1%2Fx").job], ["job", "j1/x"]);
   assert.equal(routeOf("/compare", "?jobs=a,b").query.get("jobs"), "a,b");
   assert.equal(routeOf("/jobs/a/b").view, "missing");
+  assert.equal(routeOf("/searches").view, "searches");
+  assert.deepEqual([routeOf("/searches/a%20b").view, routeOf("/searches/a%20b").search], ["search", "a b"]);
+  assert.equal(routeOf("/searches/a/b").view, "missing");
   const link = { origin: "o", pathname: "/", hash: "", hasAttribute: () => false };
   const click = { button: 0 };
   assert.ok(isPageLink(click, link, "o"));
@@ -473,4 +480,83 @@ test("the modules can be joined: one line an import, without other names, and no
       names.set(name, file);
     }
   }
+});
+
+const halving = { spec: { asha: { minSteps: "10" }, job: { stop: { steps: "40" } } }, objective: { metric: "loss", direction: "MINIMIZE" } };
+
+// Returns a trial's row whose rungs end at 10, 20, 40 with these objectives; null: the job has none yet.
+function rowWith(trial, objectives, { running, failure, draws = [] } = {}, search = halving) {
+  const rungs = objectives.map((objective, index) => ({ jobId: `t${trial}-${index}`, lastStep: String(10 * 2 ** index), ...(objective === null ? {} : { objective }) }));
+  return trialRow({ trial: String(trial), record: { draws, rungs, failure }, running }, search);
+}
+
+test("a trial is done at its job's end, halted before it, and has the objective of its furthest rung", () => {
+  const states = [rowWith(1, [3]), rowWith(2, [3, 2, 1]), rowWith(3, [3, null], { running: true }), rowWith(4, [null], { failure: "no memory" }), rowWith(5, [null])];
+  assert.deepEqual(states.map(({ state }) => state), ["HALTED", "COMPLETED", "RUNNING", "FAILED", "PENDING"]);
+  assert.deepEqual(states.map(({ objective }) => objective), [3, 1, 3, undefined, undefined]);
+  assert.deepEqual(states.map(({ step }) => step), [10, 40, 10, 0, 0]);
+  // Without rungs, every trial that has an objective is done.
+  assert.equal(rowWith(1, [3], {}, { spec: {} }).state, "COMPLETED");
+  assert.equal(rowWith(1, ["NaN"]).objective, undefined);
+});
+
+test("the best objective so far, the rungs and the best trials go by the search's direction", () => {
+  const rows = [rowWith(1, [3]), rowWith(2, [null], { failure: "lost" }), rowWith(3, [2, 5]), rowWith(4, [4])];
+  assert.deepEqual(bestSoFar(rows, 1), { x: [1, 3, 4], y: [3, 5, 4], best: [3, 3, 3] });
+  assert.deepEqual(bestSoFar(rows, -1).best, [3, 5, 5]);
+  assert.deepEqual(rungSummary(rows, 1), [
+    { rung: 0, step: 10, trials: 4, running: 0, measured: 3, promoted: 1, best: 2 },
+    { rung: 1, step: 20, trials: 1, running: 0, measured: 1, promoted: 0, best: 5 },
+  ]);
+  assert.equal(rungSummary(rows, -1)[0].best, 4);
+  assert.deepEqual(bestRows(rows, 1, 2).map(({ trial }) => trial), [3, 1]);
+  assert.deepEqual(bestRows(rows, -1, 2).map(({ trial }) => trial), [3, 4]);
+});
+
+test("axes are logarithmic where draws are, and choices are categories", () => {
+  const [rate, optimizer, size] = parameterAxes([
+    { field: "optimizer.learning_rate", logUniform: { min: 1e-4, max: 1e-2 }, when: { field: "optimizer", equals: "sgd" } },
+    { field: "optimizer", choice: { values: ["sgd", "adam", "muon"] } },
+    { field: "batch_size", integer: { min: "32", max: "96" } },
+    { field: "optimizer.learning_rate", logUniform: { min: 1e-3, max: 1 }, when: { field: "optimizer", equals: "adam" } },
+  ]);
+  assert.ok(rate.log && !size.log);
+  assert.deepEqual(rate.ticks.map(({ text }) => text), ["0.0001", "0.01", "1"]);
+  assert.ok(Math.abs(rate.place("0.01") - 0.5) < 1e-9);
+  assert.deepEqual(["sgd", "adam", "muon", "lion"].map(optimizer.place), [0, 0.5, 1, undefined]);
+  assert.deepEqual(["32", "64", "96", "x"].map(size.place), [0, 0.5, 1, undefined]);
+  // Fields that end alike have their whole names.
+  assert.deepEqual(parameterAxes([{ field: "a.rate", uniform: { max: 1 } }, { field: "b.rate", uniform: { max: 1 } }]).map(({ name }) => name), ["a.rate", "b.rate"]);
+  assert.ok(objectiveAxis([rowWith(1, [1]), rowWith(2, [1000])], "loss").log);
+  assert.ok(!objectiveAxis([rowWith(1, [-1]), rowWith(2, [1000])], "loss").log);
+  assert.equal(objectiveAxis([rowWith(1, [null])], "loss"), undefined);
+});
+
+test("the line nearest to the pointer is found between two axes, also one without a value", () => {
+  const axes = [...parameterAxes([{ field: "a", uniform: { max: 1 } }, { field: "b", uniform: { max: 1 } }]), { field: "", place: Number }];
+  const draws = (a, b) => [{ field: "a", value: a }, ...(b === undefined ? [] : [{ field: "b", value: b }])];
+  const places = placesOf([rowWith(1, [0.5], { draws: draws("0", "1") }), rowWith(2, [null], { draws: draws("1", "0") }), rowWith(3, [1], { draws: draws("1") })], axes);
+  assert.deepEqual(places.slice(0, 2), [[0, 1, 0.5], [1, 0, undefined]]);
+  assert.ok(places[2][1] < 0);
+  assert.equal(nearestLine(places, 0.25, 0.26, 0.05), 0);
+  assert.equal(nearestLine(places, 1, 0.01, 0.05), 1);
+  assert.equal(nearestLine(places, 1.5, 0.45, 0.05), 2);
+  assert.equal(nearestLine(places, 1, 0.5, 0.05), undefined);
+});
+
+test("trials are sorted by numbers and words; those without a value come last", () => {
+  const rows = ["10", "9", undefined, "adam"].map((value, index) => rowWith(index + 1, [index], { draws: value === undefined ? [] : [{ field: "x", value }] }));
+  const order = (sort) => sortRows(rows, sort).map(({ trial }) => trial);
+  assert.deepEqual(order({ column: "x", descending: false }), [2, 1, 4, 3]);
+  assert.deepEqual(order({ column: "x", descending: true }), [4, 1, 2, 3]);
+  assert.deepEqual(order({ column: "objective", descending: true }), [4, 3, 2, 1]);
+  const many = Array.from({ length: 120 }, (_, index) => ({ trial: index + 1 }));
+  assert.deepEqual([pageOf(many, undefined, 101), pageOf(many, 9), pageOf(many, 1, 101), pageOf([], 0)], [2, 2, 1, 0]);
+  assert.deepEqual([drawText("0.0123456"), drawText("64"), drawText("adam"), drawText(undefined), drawText("")], ["0.01235", "64", "adam", "–", ""]);
+});
+
+test("the jobs of a trial are one curve", () => {
+  const columns = (...steps) => series.toColumns(steps.map((step) => ({ firstStep: step, lastStep: step, last: step })));
+  assert.deepEqual(joinColumns([columns(1, 2), undefined, columns(3, 4)]).steps, [1, 2, 3, 4]);
+  assert.equal(joinColumns([undefined]), undefined);
 });

@@ -1,6 +1,8 @@
 // Parallel coordinates on a canvas: a vertical axis for each parameter and one for the objective, a line for each trial,
 // the stronger the better its objective is. The pointer and the arrow keys highlight a trial; a click or Enter selects it.
-const HEIGHT = 300, TOP = 34, BOTTOM = 30, SIDE = 56, NARROWEST = 96;
+const HEIGHT = 330, TOP = 34, BOTTOM = 46, SIDE = 96, NARROWEST = 96;
+// Below the axis' end: where trials are that did not draw the parameter.
+const NOT_DRAWN = -0.09;
 // Pixels from the pointer in which a line is found.
 const NEAR = 12;
 const LONGEST_TEXT = 14;
@@ -13,11 +15,11 @@ function shortText(text) {
   return text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT - 1)}…` : text;
 }
 
-// Returns each row's places on the axes, undefined where it has no value; the last axis is that of the objective.
+// Returns each row's places on the axes; the last axis is that of the objective, and undefined where a row has none.
 export function placesOf(rows, axes) {
   return rows.map((row) => axes.map(({ field, place }) => {
-    const value = field ? row.draws.get(field) : row.objective;
-    return value === undefined ? undefined : place(value);
+    if (!field) return row.objective === undefined ? undefined : place(row.objective);
+    return place(row.draws.get(field)) ?? NOT_DRAWN;
   }));
 }
 
@@ -126,14 +128,10 @@ class ParallelAxes {
     this.paintHighlight();
   }
 
-  // A line has a gap where a value is missing; a value between two gaps is a dot.
   drawLine(context, line) {
     context.beginPath();
     line.forEach((place, axis) => {
-      if (place === undefined) return;
-      const x = this.xOf(axis), y = this.yOf(place);
-      if (line[axis - 1] === undefined) context.moveTo(x, y); else context.lineTo(x, y);
-      if (line[axis - 1] === undefined && line[axis + 1] === undefined) context.arc(x, y, 1.5, 0, 2 * Math.PI);
+      if (place !== undefined) context.lineTo(this.xOf(axis), this.yOf(place));
     });
     context.stroke();
   }
@@ -158,7 +156,8 @@ class ParallelAxes {
       }
       context.font = "11px system-ui, sans-serif";
       context.textAlign = "right";
-      for (const tick of ticks) {
+      const missing = this.places.some((line) => line[axis] === NOT_DRAWN);
+      for (const tick of missing ? [...ticks, { at: NOT_DRAWN, text: "none" }] : ticks) {
         const label = shortText(tick.text), y = this.yOf(tick.at) + 4;
         // Lines behind a text would make it hard to read.
         context.lineWidth = 3;

@@ -1,5 +1,5 @@
 // A search's trials as the page shows them: rows, rungs, axes and the best objective so far. Pure functions.
-import { formatFigure, toNumber } from "./format.js";
+import { formatTick, toNumber } from "./format.js";
 
 // Columns of a trial itself; every other one is a field.
 const OWN_COLUMNS = ["trial", "state", "step", "objective"];
@@ -105,17 +105,17 @@ function placeBetween(min, max, log) {
 
 function numberAxis(min, max, log) {
   const middle = log ? Math.sqrt(min * max) : (min + max) / 2;
-  const ticks = (max > min ? [min, middle, max] : [min]).map((value) => ({ value, text: formatFigure(value) }));
+  const ticks = (max > min ? [min, middle, max] : [min]).map((value) => ({ value, text: formatTick(Number(value.toPrecision(3))) }));
   const place = placeBetween(min, max, log);
-  return { place, ticks: ticks.map(({ value, text }) => ({ at: place(value), text })), log };
+  return { place, ticks: ticks.map(({ value, text }) => ({ at: place(value), text })), log, numeric: true };
 }
 
 function choiceAxis(values) {
   const place = placeAmong(values);
-  return { place, ticks: values.map((value) => ({ at: place(value), text: value })), log: false };
+  return { place, ticks: values.map((value) => ({ at: place(value), text: value })), log: false, numeric: false };
 }
 
-// Returns the axes of a search's parameters, {field, name, place(text), ticks: [{at, text}], log}, one for each field: ranges
+// Returns the axes of a search's parameters, {field, name, place(text), ticks: [{at, text}], log, numeric}, one for each field: ranges
 // of one field under several conditions share an axis.
 export function parameterAxes(parameters) {
   const byField = new Map();

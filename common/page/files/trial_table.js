@@ -68,7 +68,7 @@ function columnsOf({ axes, objective, sort, selected, ticked, most, onSort, onSe
     sorted("state", "state", { cell: trialBadge }),
     sorted("objective", objective, { numeric: true, cell: (row) => formatFigure(row.objective) }),
     sorted("step", "at step", { cell: ({ step }) => (step ? formatNumber(step) : "–") }),
-    ...axes.map(({ field, name }) => sorted(field, name, { title: field, numeric: true, cell: ({ draws }) => drawText(draws.get(field)) })),
+    ...axes.map(({ field, name, numeric }) => sorted(field, name, { title: field, numeric, cell: ({ draws }) => drawText(draws.get(field)) })),
     { name: "jobs", class: "wide whole", cell: ({ jobs }) => jobs.map((job, index) => [index > 0 && " ",
       h("a", { key: job, href: `/jobs/${encodeURIComponent(job)}` }, job)]) },
   ];

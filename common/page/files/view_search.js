@@ -135,6 +135,7 @@ class Search {
     }
     return h("section", { key: "best-so-far" },
       h("h2", null, "Best so far"),
+      this.search.spec?.asha && h("p", { class: "soft" }, "Each trial counts with its objective at the step that it reached. The best trial is chosen among those that got furthest."),
       this.best.x.length === 0 ? h("p", null, "No trial has an objective yet.")
         : h("div", { key: "chart", mount: mountChart, data: this.bestChart }));
   }
@@ -147,8 +148,8 @@ class Search {
         { name: "rung", numeric: true, cell: ({ rung }) => String(rung) },
         { name: "up to step", numeric: true, cell: ({ step }) => (step ? formatNumber(step) : "–") },
         { name: "trials", numeric: true, cell: ({ trials }) => formatNumber(trials) },
-        { name: "running", numeric: true, cell: ({ running }) => formatNumber(running) },
-        { name: "measured", numeric: true, cell: ({ measured }) => formatNumber(measured) },
+        { name: "running", numeric: true, class: "wide", cell: ({ running }) => formatNumber(running) },
+        { name: "measured", numeric: true, class: "wide", cell: ({ measured }) => formatNumber(measured) },
         { name: "promoted", numeric: true, cell: ({ promoted }) => formatNumber(promoted) },
         { name: `best ${objectiveName(this.search)}`, numeric: true, cell: ({ best }) => formatFigure(best) },
       ], this.rungs, ({ rung }) => rung));

@@ -214,7 +214,8 @@ TEST_F(PageServiceTest, SaysWhatIsWrongWithACall) {
 TEST_F(PageServiceTest, ServesThePageAndItsFiles) {
   const std::string page = Get("/")->body;
   EXPECT_THAT(page, HasSubstr("<title>Muster</title>"));
-  for (const char* path : {"/jobs/j1-abcd", "/compare?jobs=a,b", "/cluster"}) {
+  for (const char* path :
+       {"/jobs/j1-abcd", "/compare?jobs=a,b", "/searches", "/searches/s1-abcd", "/cluster"}) {
     const httplib::Result got = Get(path);
     EXPECT_EQ(got->body, page) << path;
     EXPECT_EQ(got->get_header_value("Content-Type"), "text/html; charset=utf-8");
