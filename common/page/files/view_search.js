@@ -56,7 +56,7 @@ class Search {
     this.axes = [...parameterAxes(this.search.spec?.parameters), ...(objective ? [objective] : [])];
     this.rungs = rungSummary(this.rows, signOf(this.search));
     this.best = bestSoFar(this.rows, signOf(this.search));
-    this.bestChart = this.curveChart = undefined;
+    this.bestChart = this.curveChart = this.sorted = undefined;
   }
 
   highlighted() {
@@ -185,7 +185,7 @@ class Search {
     return h("section", { key: "trials" },
       h("h2", null, "Trials"),
       trialTable({
-        rows: sortRows(this.rows, this.sort),
+        rows: (this.sorted ??= sortRows(this.rows, this.sort)),
         axes: this.axes.filter(({ field }) => field),
         objective: objectiveName(this.search),
         sort: this.sort,
@@ -194,7 +194,12 @@ class Search {
         highlighted: this.highlighted(),
         ticked: this.ticked,
         most: MOST_CURVES,
-        onSort: (sort) => { this.sort = sort; this.tablePage = 0; this.context.draw(); },
+        onSort: (sort) => {
+          this.sort = sort;
+          this.sorted = undefined;
+          this.tablePage = 0;
+          this.context.draw();
+        },
         onPage: (page) => { this.tablePage = page; },
         onTurn: (page) => { this.tablePage = page; this.context.draw(); },
         onPoint: (trial) => this.point(trial),
