@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test, { after } from "node:test";
 import { checkReadable, closeBrowser, countIs, eventually, shown, skip } from "./browser.mjs";
-import { manyTrials } from "./many_trials.mjs";
+import { manyTrials, simulatedSearch } from "./many_trials.mjs";
 
 after(closeBrowser);
 
@@ -24,6 +24,20 @@ test("searches are listed, newest first, and lead to their pages", { skip }, () 
   await page.getByRole("link", { name: "halving-s0" }).click();
   await page.getByRole("heading", { level: 1, name: "halving-s0" }).waitFor();
 }));
+
+test("of many searches a page is shown, and the older ones are on the next", { skip }, () => {
+  const coordinator = manyTrials(1);
+  for (let index = 2; index < 60; ++index) coordinator.searches.set(`s${index}`, simulatedSearch(`s${index}`, 4, { ended: true }));
+  return shown(coordinator, "searches", async (page) => {
+    const rows = page.getByRole("region", { name: "Table of searches" }).getByRole("row");
+    await countIs(rows, 51);
+    await page.getByRole("button", { name: "Older" }).click();
+    await countIs(rows, 11);
+    await page.getByRole("link", { name: "halving-s0" }).waitFor();
+    await page.getByRole("button", { name: "Newer" }).click();
+    await countIs(rows, 51);
+  });
+});
 
 test("without searches the list says so", { skip }, () => {
   const coordinator = manyTrials(1);
@@ -57,6 +71,22 @@ test("a trial is highlighted everywhere, from the keyboard and from the table", 
   await eventually(async () => assert.equal(await other.getAttribute("class"), "highlighted"));
   const trial = await other.getByRole("button").first().textContent();
   await page.locator(".parallel .readout", { hasText: `trial ${trial}:` }).waitFor();
+}));
+
+test("the pointer highlights the trial of a line, and a click selects it", { skip }, () => shown(manyTrials(300), "searches/s1", async (page, coordinator) => {
+  // The lower end of the first axis is the first choice.
+  const place = { position: { x: 100, y: 284 } };
+  await axesOf(page).hover(place);
+  const readout = page.locator(".parallel .readout", { hasText: "optimizer sgd" });
+  await readout.waitFor();
+  const trial = Number(/trial (\d+)/.exec(await readout.textContent())[1]);
+  await axesOf(page).click(place);
+  await page.getByRole("heading", { name: `Trial ${trial}`, exact: true }).waitFor();
+  const { draws } = coordinator.searches.get("s1").trials[trial - 1].record;
+  for (const { field, value } of draws) await page.getByRole("definition").filter({ hasText: value }).and(page.locator(`div:has(> dt:text-is("${field}")) dd`)).waitFor();
+  await rowOf(page, trial).and(page.locator(".highlighted")).waitFor();
+  await page.getByRole("button", { name: "Deselect" }).click();
+  await countIs(page.getByRole("heading", { name: `Trial ${trial}`, exact: true }), 0);
 }));
 
 test("the table is sorted by a parameter, and turns to a trial that is selected elsewhere", { skip }, () => shown(manyTrials(300), "searches/s1", async (page, coordinator) => {

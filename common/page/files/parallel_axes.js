@@ -1,6 +1,6 @@
 // Parallel coordinates on a canvas: a vertical axis for each parameter and one for the objective, a line for each trial,
 // the stronger the better its objective is. The pointer and the arrow keys highlight a trial; a click or Enter selects it.
-const HEIGHT = 330, TOP = 34, BOTTOM = 46, SIDE = 96, NARROWEST = 96;
+const HEIGHT = 330, TOP = 34, BOTTOM = 46, SIDE = 100, NARROWEST = 96;
 // Below the axis' end: where trials are that did not draw the parameter.
 const NOT_DRAWN = -0.09;
 // Pixels from the pointer in which a line is found.
